@@ -1,0 +1,45 @@
+#pragma once
+#include <cstdint>
+#include <span>
+
+#include "base/thread_pool.h"
+#include "kernels/matmul.h"
+
+namespace cortiq::kernels {
+
+enum class KvType { F32, F16, Q8 };
+
+/// Keys and values of one sequence in one layer visit, in pages of 64 absolute positions: page b holds positions
+/// 64·b … 64·b+63. K and V of a page lie as [kv_heads][64][head_dim] elements of the type (Q8: int8 plus one f32 scale
+/// per head and position, [kv_heads][64] floats behind the codes). A page that a window has passed may be nullptr.
+struct KvView {
+  KvType type = KvType::F16;
+  uint32_t kv_heads = 0, head_dim = 0;
+  const uint8_t* const* k_pages = nullptr;
+  const uint8_t* const* v_pages = nullptr;
+};
+inline constexpr uint32_t kKvPage = 64;
+uint64_t kv_page_bytes(KvType type, uint32_t kv_heads, uint32_t head_dim) noexcept;  ///< of K or of V
+
+/// Stores k and v [kv_heads·head_dim] of one position, rounded to the cache's type (decisions 4: f16 is IEEE,
+/// saturating).
+void store_kv(KvType type, uint32_t kv_heads, uint32_t head_dim, uint32_t slot, const float* k, const float* v,
+              uint8_t* k_page, uint8_t* v_page) noexcept;
+
+/// One query row: all its heads at one position against one cache.
+struct AttentionRow {
+  const float* q = nullptr;        ///< [heads][head_dim], rotated
+  float* out = nullptr;            ///< [heads][head_dim]
+  KvView kv;
+  uint64_t position = 0;           ///< sees keys first … position
+  uint64_t window = 0;             ///< number of keys seen, itself included; 0: all
+  uint32_t heads = 0;
+  const uint8_t* head_alive = nullptr;  ///< [heads], 0: out is zero and nothing is computed; nullptr: all
+};
+
+/// Attention as decisions 4 defines it: blocks of 64 positions, online softmax, segments of 1,024 positions combined
+/// ascending. Rows are independent; work is split over rows, kv groups and segments without changing a bit.
+void attention(std::span<const AttentionRow> rows, float scale, float soft_cap /* 0: none */, Workspace& workspace,
+               ThreadPool& pool);
+
+}  // namespace cortiq::kernels
