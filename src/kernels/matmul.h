@@ -1,10 +1,12 @@
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "base/thread_pool.h"
 #include "kernels/matrix.h"
+#include "kernels/scratch.h"
 
 namespace cortiq::kernels {
 
@@ -30,7 +32,7 @@ struct Product {
   std::span<const uint32_t> columns = {};
 };
 
-/// Scratch that matmul needs; grows to the largest request and then allocates no more. One per decoder.
+/// Scratch that the kernels need; grows to the largest request and then allocates no more. One per decoder.
 class Workspace {
  public:
   Workspace();
@@ -39,9 +41,11 @@ class Workspace {
   Workspace& operator=(Workspace&&) noexcept;
   struct State;
   State& state() noexcept { return *state_; }
+  Scratch& scratch() noexcept { return scratch_; }  ///< of attention and the delta rule
 
  private:
   std::unique_ptr<State> state_;
+  Scratch scratch_;
 };
 
 /// Multiplies all products of the group with the same x in one parallel loop. x is quantised once for all integer
