@@ -1,0 +1,127 @@
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/binding.h"
+#include "kernels/attention.h"
+#include "kernels/delta_rule.h"
+
+namespace cortiq::engine {
+
+/// Keys and values of one visit in pages of 64 positions that are allocated as the sequence grows. Pages that a window
+/// has passed are given back.
+class KvCache {
+ public:
+  KvCache(kernels::KvType type, uint32_t kv_heads, uint32_t head_dim, uint64_t window);
+  /// Makes sure that positions [0, length) have pages (those that the window still needs).
+  void grow(uint64_t length);
+  void store(uint64_t position, const float* k, const float* v) noexcept;
+  /// Gives back pages that no query at `position` or later sees.
+  void release_before(uint64_t position) noexcept;
+  void truncate(uint64_t length) noexcept;
+  /// First position whose page is still there.
+  uint64_t first() const noexcept { return first_page_ * kernels::kKvPage; }
+  uint64_t window() const noexcept { return window_; }
+  kernels::KvView view() const noexcept;
+  uint64_t bytes() const noexcept;
+
+ private:
+  kernels::KvType type_;
+  uint32_t kv_heads_, head_dim_;
+  uint64_t window_, page_bytes_, first_page_ = 0;
+  std::vector<std::unique_ptr<uint8_t[]>> pages_;  // K and V of a page together
+  std::vector<const uint8_t*> k_, v_;
+};
+
+/// The state of one gated delta net of one sequence: S at the last border (a multiple of 64 positions), the rows since
+/// then, and the raw inputs of the convolution since then and kernel−1 before, so that it can be rolled back to any
+/// position from the border on.
+class DeltaCache {
+ public:
+  explicit DeltaCache(const DeltaNet& net);
+  DeltaCache(const DeltaCache& other);
+  DeltaCache& operator=(const DeltaCache&) = delete;
+
+  kernels::DeltaState& state() noexcept { return state_; }
+  float* ring() noexcept { return ring_; }
+  /// Remembers raw convolution inputs x [n][channels] that follow the `pending` rows already there. Call before the
+  /// convolution and the delta rule of these rows.
+  void remember(const float* x, uint64_t n) noexcept;
+  /// Drops the last rows so that `pending` remain since the border.
+  void rollback(uint32_t pending) noexcept;
+  uint64_t bytes() const noexcept { return memory_.size() * sizeof(float); }
+
+ private:
+  void place() noexcept;
+  uint32_t channels_, taps_;
+  std::vector<float> memory_;
+  kernels::DeltaState state_;
+  float* ring_ = nullptr;     // [kernel−1][channels]
+  float* history_ = nullptr;  // [kernel−1 + 64][channels]
+};
+
+/// One conversation: its ids, what was computed for them, and the binding under which it was computed. Used by one
+/// thread at a time.
+class Sequence {
+ public:
+  Sequence(std::shared_ptr<const Model> model, std::shared_ptr<const Binding> binding, kernels::KvType kv);
+
+  const Model& model() const noexcept { return *model_; }
+  const Binding& binding() const noexcept { return *binding_; }
+  const std::shared_ptr<const Binding>& shared_binding() const noexcept { return binding_; }
+  /// Ids that have gone through the decoder.
+  std::span<const uint32_t> ids() const noexcept { return ids_; }
+  uint64_t length() const noexcept { return ids_.size(); }
+
+  /// Forgets everything after some position p ≤ length and returns it: the largest p at which the sequence can be
+  /// continued exactly. Attention alone: p = length, unless a window has passed; recurrent layers: a position in the
+  /// current block of 64, or that of a snapshot; else 0.
+  uint64_t rewind(uint64_t length);
+  /// Remembers the recurrent states at the current position for a later rewind (the last few are kept). Nothing to do
+  /// without recurrent layers.
+  void snapshot();
+  /// True if `rows` more positions can be taken back exactly by rewind().
+  bool can_take_back(uint64_t rows) const noexcept;
+
+  /// Bytes of caches and states.
+  uint64_t bytes() const noexcept;
+
+ private:
+  friend class Decoder;
+  struct Snapshot {
+    uint64_t position;
+    std::vector<DeltaCache> states;
+  };
+
+  std::shared_ptr<const Model> model_;
+  std::shared_ptr<const Binding> binding_;
+  kernels::KvType kv_type_;
+  std::vector<uint32_t> ids_;
+  std::vector<KvCache> kv_;        // attention visits, then the MTP block
+  std::vector<DeltaCache> delta_;  // delta-net visits
+  std::vector<int32_t> place_;     // [visits]: index into kv_ or delta_
+  std::deque<Snapshot> snapshots_;
+  // MTP: rows the head has seen, and the trunk's hidden state of the last position (pre or post the final norm).
+  uint64_t mtp_length_ = 0;
+  std::vector<float> mtp_hidden_;
+};
+
+/// Finished sequences, kept so that a prompt that begins as one of them did is not computed again. Keyed by the whole
+/// id sequence and the binding's identity (cases rows 94, 96, 149). Used by one thread at a time.
+class PrefixCache {
+ public:
+  explicit PrefixCache(size_t capacity) : capacity_(capacity) {}
+  /// The sequence with the longest reusable beginning of `ids` under this binding, rewound to it (at most
+  /// ids.size() − 1, so that logits are computed); nullptr if none is worth it.
+  std::unique_ptr<Sequence> take(std::span<const uint32_t> ids, const Binding& binding);
+  void put(std::unique_ptr<Sequence> sequence);
+
+ private:
+  size_t capacity_;
+  std::deque<std::unique_ptr<Sequence>> sequences_;  // oldest first
+};
+
+}  // namespace cortiq::engine
