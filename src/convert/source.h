@@ -40,13 +40,12 @@ class Source {
   virtual std::span<const SourceTensor> tensors() const noexcept = 0;
 
   /// Rows [first, first + count) as f32 into out (count × cols() values). Unsupported, naming the tensor, for a dtype
-  /// that is no number format known here. Values are passed on as they are, NaN included: encoders refuse them. Safe
-  /// from several threads.
+  /// that is no number format known here. Values are passed on as they are, NaN included: encoders refuse them. Pages
+  /// that have been read are let go, so that memory does not grow with the source. Safe from several threads.
   virtual void read_rows(const SourceTensor& tensor, uint64_t first, uint64_t count, float* out) const = 0;
 
-  /// Tells the source that a tensor's bytes will be read soon, or are no longer needed in memory.
+  /// Tells the source that a tensor will be read next.
   virtual void will_need(const SourceTensor&) const noexcept {}
-  virtual void release(const SourceTensor&) const noexcept {}
 
   /// True if the values are exact in this 16-bit type, so that storing them in it loses nothing: "F16", "BF16".
   virtual bool holds(const SourceTensor& tensor, std::string_view dtype) const { return tensor.dtype == dtype; }
