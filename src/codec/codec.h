@@ -31,12 +31,12 @@ enum class Dtype : uint8_t {
 };
 
 struct EncodeOptions {
-  double mean_bits = 4.25;             ///< vbit: budget per weight, clamped to [3, 8]
-  float row_bias = 0;                  ///< vbit: bias_e of FORMAT_FACTS §5.8, added to every row's target
-  float keep = -1;                     ///< q1s, q1t: outlier fraction; negative: the codec's default (0.01 and 0)
-  std::span<const float> column_rms;   ///< q1t: activation RMS per column; empty: all 1
-  bool scale_search = true;            ///< q4tp
-  bool error_diffusion = false;        ///< q1: the q1p encoder
+  double mean_bits = 4.25;            ///< vbit: budget per weight, clamped to [3, 8]
+  float row_bias = 0;                 ///< vbit: bias_e of FORMAT_FACTS §5.8, added to every row's target
+  float keep = -1;                    ///< q1s, q1t: outlier fraction; negative: the codec's default (0.01 and 0)
+  std::span<const float> column_rms;  ///< q1t: activation RMS per column; empty: all 1
+  bool scale_search = true;           ///< q4tp
+  bool error_diffusion = false;       ///< q1: the q1p encoder
 };
 
 /// What verify reports about a payload's meaning: a scale that is not finite, a code out of range.
@@ -66,7 +66,8 @@ class Codec {
 
   /// Calls report for stored scales that are not finite and codes that no encoder writes (verify; decisions 9). The
   /// payload has been validated. At most `limit` reports.
-  virtual void check_values(Bytes payload, const Shape& shape, size_t limit, std::vector<ValueProblem>& problems) const = 0;
+  virtual void check_values(Bytes payload, const Shape& shape, size_t limit,
+                            std::vector<ValueProblem>& problems) const = 0;
 
   /// Encodes a whole tensor, row-major f32. Bytes never depend on the number of threads. Parse, naming row and column,
   /// for NaN or infinity; Bounds, likewise, for a value or scale that half precision cannot hold (decisions 14).

@@ -44,8 +44,7 @@ struct Q8TwoFieldView {
 struct Q4BlockView {
   const uint8_t* nibbles;
   const uint8_t* scale;
-  Q4BlockView(const uint8_t* p, uint64_t elements)
-      : nibbles(p), scale(p + (elements + kGroup - 1) / kGroup * 16) {}
+  Q4BlockView(const uint8_t* p, uint64_t elements) : nibbles(p), scale(p + (elements + kGroup - 1) / kGroup * 16) {}
 };
 
 /// q4_tiled: per group of a row [f16 scale][16 nibble bytes]
@@ -60,9 +59,12 @@ struct Q4tpView {
   const uint8_t* nibbles;
   const uint8_t* ladder;  ///< 4 bytes a row: lo, step
   const uint8_t* codes;
-  uint64_t code_bytes;    ///< a row
+  uint64_t code_bytes;  ///< a row
   Q4tpView(const uint8_t* p, uint64_t rows, uint64_t cols)
-      : nibbles(p), ladder(p + rows * (cols / kGroup) * 16), codes(ladder + 4 * rows), code_bytes((5 * (cols / kGroup) + 7) / 8) {}
+      : nibbles(p),
+        ladder(p + rows * (cols / kGroup) * 16),
+        codes(ladder + 4 * rows),
+        code_bytes((5 * (cols / kGroup) + 7) / 8) {}
 };
 
 /// vbit, vbit_ro: [bits · rows][f16 scale rows·g][vbit_ro: u32 offset · (rows+1)][packed rows, MSB first]

@@ -1,0 +1,223 @@
+// The body of encode_loops_*.cc: each file defines its vectors and the primitives below and includes this once.
+// Everything has internal linkage, so that no function compiled with instruction-set flags can be picked by the linker
+// for the rest of the program. Arithmetic on vectors is the compilers' own; the primitives are what they do badly.
+//
+//   kLanes; F, I, Q                                  floats, int32, int8 in one register
+//   F maximum(F, F), minimum(F, F)                   a > b ? a : b and a < b ? a : b
+//   F lookup(const float table[32], I at)
+//   void transpose(const float* v, float* columns)   kLanes tiles of 32 into [32][kLanes]
+
+namespace cortiq::codec {
+namespace {
+
+constexpr float kRounder = 12582912.0f;  // 1.5·2^23: adding it rounds |x| < 2^22 to nearest even, in the low bits
+
+F load(const float* at) {
+  F value;
+  __builtin_memcpy(&value, at, sizeof value);
+  return value;
+}
+void store(float* at, F value) { __builtin_memcpy(at, &value, sizeof value); }
+F all(float value) { return value - F{}; }
+I all(int32_t value) { return value - I{}; }
+I bits(F value) { return reinterpret_cast<I>(value); }
+F from_bits(I value) { return reinterpret_cast<F>(value); }
+uint32_t bits(float value) { return __builtin_bit_cast(uint32_t, value); }
+float from_bits(uint32_t value) { return __builtin_bit_cast(float, value); }
+
+// Rounding before or after clamping gives the same, because the bounds are integers and rounding is monotone.
+F clamp(F x, float low, float high) { return minimum(maximum(x, all(low)), all(high)); }
+I rounded_bits(F x) { return bits(x + kRounder); }  // the integer is in the low bits, as two's complement
+
+uint32_t largest_magnitude(const float* v, size_t n) {
+  const size_t whole = n - n % kLanes;
+  I most = {};
+  for (size_t i = 0; i < whole; i += kLanes) {
+    const I magnitude = bits(load(v + i)) & 0x7FFFFFFF;
+    most = magnitude > most ? magnitude : most;
+  }
+  uint32_t result = 0;
+  for (size_t l = 0; l < kLanes; ++l) {
+    const uint32_t lane = static_cast<uint32_t>(most[l]);
+    result = lane > result ? lane : result;
+  }
+  for (size_t i = whole; i < n; ++i) {
+    const uint32_t magnitude = bits(v[i]) & 0x7FFFFFFF;
+    result = magnitude > result ? magnitude : result;
+  }
+  return result;
+}
+
+// Bits of S(x) for x >= 0: rounded to half precision, at least 2^-14 (so the subnormals of half never occur).
+uint32_t scale_bits(float x) {
+  const uint32_t b = bits(x);
+  if (b < 0x38800000) return 0x38800000;
+  const uint32_t rounded = (b + 0xFFF + (b >> 13 & 1)) & ~uint32_t{0x1FFF};
+  return rounded < 0x47800000 ? rounded : 0x7F800000;
+}
+uint16_t half_of_scale(uint32_t scale) {
+  return static_cast<uint16_t>(scale < 0x47800000 ? (scale - 0x38000000) >> 13 : kInfiniteHalf);
+}
+
+uint32_t half_bits(float value) {
+  const uint32_t b = bits(value), magnitude = b & 0x7FFFFFFF;
+  const uint32_t normal = ((magnitude + 0xFFF + (magnitude >> 13 & 1)) >> 13) - (112u << 10);
+  const uint32_t full = (magnitude & 0x7FFFFF) | 0x800000, exponent = magnitude >> 23;
+  const uint32_t shift = exponent < 101 ? 25 : exponent > 125 ? 1 : 126 - exponent;
+  const uint32_t subnormal = (full >> shift) + (full >> (shift - 1) & 1);
+  const uint32_t finite = magnitude >= 0x38800000 ? normal : subnormal;
+  return (b >> 16 & 0x8000) | (magnitude >= 0x47800000 ? uint32_t{kInfiniteHalf} : finite);
+}
+
+bool to_half(const float* v, size_t n, uint16_t* out) {
+  uint32_t infinite = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const uint32_t half = half_bits(v[i]);
+    infinite |= (half & kInfiniteHalf) == kInfiniteHalf;
+    out[i] = static_cast<uint16_t>(half);
+  }
+  return infinite != 0;
+}
+
+bool to_bf16(const float* v, size_t n, uint16_t* out) {
+  uint32_t infinite = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const uint32_t b = bits(v[i]);
+    const uint32_t rounded = (b + 0x7FFF + (b >> 16 & 1)) >> 16;
+    infinite |= (rounded & 0x7F80) == 0x7F80;
+    out[i] = static_cast<uint16_t>(rounded);
+  }
+  return infinite != 0;
+}
+
+void quantise8(const float* v, size_t n, float scale, float low, int8_t* q) {
+  const size_t whole = n - n % kLanes;
+  for (size_t i = 0; i < whole; i += kLanes) {
+    const I value = rounded_bits(clamp(load(v + i) / scale, low, 127));
+    const Q narrow = __builtin_convertvector(value, Q);
+    __builtin_memcpy(q + i, &narrow, sizeof narrow);
+  }
+  for (size_t i = whole; i < n; ++i) {
+    float x = v[i] / scale;
+    x = x < low ? low : x > 127 ? 127 : x;
+    q[i] = static_cast<int8_t>(bits(x + kRounder));
+  }
+}
+
+void divide(const float* v, const float* by, size_t n, float* x) {
+  const size_t whole = n - n % kLanes;
+  for (size_t i = 0; i < whole; i += kLanes) store(x + i, load(v + i) / load(by + i));
+  for (size_t i = whole; i < n; ++i) x[i] = v[i] / by[i];
+}
+
+void add_squares(const float* v, size_t n, double* sum) {
+  for (size_t i = 0; i < n; ++i) {
+    const double value = static_cast<double>(v[i]);
+    sum[i] += value * value;
+  }
+}
+
+bool quantise4(const float* v, size_t groups, uint8_t* scale, size_t scale_stride, uint8_t* nibbles,
+               size_t nibble_stride) {
+  bool infinite = false;
+  for (size_t g = 0; g < groups; ++g, v += 32) {
+    const uint32_t s = scale_bits(from_bits(largest_magnitude(v, 32)) / 7);
+    const uint16_t half = half_of_scale(s);
+    infinite |= half == kInfiniteHalf;
+    __builtin_memcpy(scale + g * scale_stride, &half, 2);
+    uint16_t pairs[16];
+    for (size_t i = 0; i < 32; i += kLanes) {
+      const Q q = __builtin_convertvector(rounded_bits(clamp(load(v + i) / from_bits(s), -8, 7)) + 8, Q);
+      __builtin_memcpy(reinterpret_cast<uint8_t*>(pairs) + i, &q, sizeof q);
+    }
+    uint8_t* out = nibbles + g * nibble_stride;
+    for (size_t k = 0; k < 16; ++k) out[k] = static_cast<uint8_t>((pairs[k] & 0xF) | (pairs[k] >> 4 & 0xF0));
+  }
+  return infinite;
+}
+
+void q4tp_columns(const float* v, size_t tiles, float* columns, uint16_t* scale) {
+  for (size_t t = 0; t < tiles; t += kLanes, columns += 32 * kLanes, scale += kLanes) {
+    if (t + kLanes <= tiles) {
+      transpose(v + 32 * t, columns);
+    } else {
+      float filled[32 * kLanes] = {};
+      __builtin_memcpy(filled, v + 32 * t, (tiles - t) * 32 * sizeof(float));
+      transpose(filled, columns);
+    }
+    I most = {};
+    for (size_t j = 0; j < 32; ++j) {
+      const I magnitude = bits(load(columns + j * kLanes)) & 0x7FFFFFFF;
+      most = magnitude > most ? magnitude : most;
+    }
+    const I x = bits(from_bits(most) / 7);
+    const I rounded = (x + 0xFFF + (x >> 13 & 1)) >> 13;
+    I half = x < 0x38800000 ? all(0x0400) : rounded - (112 << 10);
+    half = half > 0x7C00 ? all(0x7C00) : half;
+    half = most == 0 ? I{} : half;
+    for (size_t l = 0; l < kLanes; ++l) scale[l] = static_cast<uint16_t>(half[l]);
+  }
+}
+
+// The rung that gives each tile the smallest error, of up to four around the nominal one (facts §5.6). A candidate off
+// the ladder's end repeats its neighbour, which cannot be strictly better.
+I best_rung(const float* columns, I nominal, const Q4tpRow& row) {
+  constexpr int kCandidates = 4;
+  F rung[kCandidates], inverse[kCandidates], error[kCandidates];
+  I at[kCandidates];
+  for (int c = 0; c < kCandidates; ++c) {
+    const I wish = nominal + (c - 2);
+    at[c] = wish < 0 ? I{} : wish > 31 ? all(31) : wish;
+    rung[c] = lookup(row.rung, at[c]);
+    inverse[c] = lookup(row.inverse, at[c]);
+    error[c] = F{};
+  }
+  for (size_t j = 0; j < 32; ++j) {
+    const F v = load(columns + j * kLanes);
+    for (int c = 0; c < kCandidates; ++c) {
+      const F q = (clamp(v * inverse[c], -8, 7) + kRounder) - kRounder;
+      const F d = v - q * rung[c];
+      error[c] += d * d;
+    }
+  }
+  I best = at[0];
+  F least = error[0];
+  for (int c = 1; c < kCandidates; ++c) {
+    best = error[c] < least ? at[c] : best;
+    least = error[c] < least ? error[c] : least;
+  }
+  return best;
+}
+
+void q4tp_tiles(const float* columns, size_t tiles, const uint16_t* scale, const float* log_scale, const Q4tpRow& row,
+                uint8_t* codes, uint8_t* nibbles) {
+  for (size_t t = 0; t < tiles; t += kLanes, columns += 32 * kLanes) {
+    I live;
+    for (size_t l = 0; l < kLanes; ++l) live[l] = scale[t + l] != 0 ? -1 : 0;
+    I code = (rounded_bits(clamp((load(log_scale + t) - row.lo) / row.step, 0, 31)) & 31) & live;
+    if (row.search) code = best_rung(columns, code, row) & live;
+    for (size_t l = 0; l < kLanes; ++l) codes[t + l] = static_cast<uint8_t>(code[l]);
+
+    const F inverse = lookup(row.inverse, code);
+    int32_t words[4][kLanes];
+    for (size_t w = 0; w < 4; ++w) {
+      I word = {};
+      for (size_t i = 0; i < 8; ++i) {
+        const F x = clamp(load(columns + (8 * w + i) * kLanes) * inverse, -8, 7);
+        word |= ((rounded_bits(x) + 8) & 15) << static_cast<int>(4 * i);
+      }
+      __builtin_memcpy(words[w], &word, sizeof word);
+    }
+    const size_t lanes = tiles - t < kLanes ? tiles - t : kLanes;
+    for (size_t l = 0; l < lanes; ++l) {
+      const int32_t tile[4] = {words[0][l], words[1][l], words[2][l], words[3][l]};
+      __builtin_memcpy(nibbles + 16 * (t + l), tile, sizeof tile);
+    }
+  }
+}
+
+constexpr EncodeLoops kLoops = {kLanes, largest_magnitude, to_half,   to_bf16,      quantise8,
+                                divide, add_squares,       quantise4, q4tp_columns, q4tp_tiles};
+
+}  // namespace
+}  // namespace cortiq::codec

@@ -1,0 +1,62 @@
+#include "base/half.h"
+#include "codec/encode_loops.h"
+#include "codec/layout.h"
+#include "codec/rows.h"
+#include "codec/table.h"
+
+namespace cortiq::codec {
+namespace {
+
+/// f16: half precision with the format's own rounding below 2^-14 (facts §5.1), any shape.
+class F16 final : public Codec {
+ public:
+  Dtype dtype() const noexcept override { return Dtype::F16; }
+  std::string_view name() const noexcept override { return "f16"; }
+  std::optional<std::string> refuses(const Shape&) const override { return std::nullopt; }
+  std::optional<uint64_t> nbytes(const Shape& shape) const override { return checked_multiply(shape.elements(), 2); }
+  void validate(Bytes payload, const Shape& shape) const override { require_fit(*this, payload, shape); }
+
+  void check_values(Bytes payload, const Shape& shape, size_t limit,
+                    std::vector<ValueProblem>& problems) const override {
+    const uint64_t cols = shape.cols();
+    for (uint64_t i = 0; i < shape.elements() && problems.size() < limit; ++i) {
+      const uint16_t bits = load16(payload.data() + 2 * i);
+      if ((bits & 0x7C00) == 0x7C00) {
+        problems.push_back(
+            {i / cols, fmt::format("row {}, column {}: the value is {}", i / cols, i % cols, f16_to_f32(bits))});
+      }
+    }
+  }
+
+  std::vector<uint8_t> encode(std::span<const float> values, const Shape& shape, const EncodeOptions&,
+                              ThreadPool& pool) const override {
+    require_values(*this, values, shape);
+    std::vector<uint8_t> out(2 * values.size());
+    auto* words = reinterpret_cast<uint16_t*>(out.data());
+    const EncodeLoops& loops = encode_loops();
+    Refusals refusals;
+    for_blocks(values, 1, pool, refusals, [&](uint64_t first, uint64_t last) {
+      if (!loops.to_half(values.data() + first, last - first, words + first)) return;
+      uint64_t i = first;
+      while ((words[i] & 0x7C00) != 0x7C00) ++i;
+      refusals.overflow(i);
+    });
+    refusals.raise(*this, values, shape);
+    return out;
+  }
+
+  void decode(Bytes payload, const Shape& shape, uint64_t first, uint64_t count, float* out) const override {
+    const uint64_t cols = shape.cols();
+    const uint8_t* in = payload.data() + 2 * first * cols;
+    for (uint64_t i = 0; i < count * cols; ++i) out[i] = f16_to_f32(load16(in + 2 * i));
+  }
+};
+
+}  // namespace
+
+const Codec& f16_codec() noexcept {
+  static const F16 codec;
+  return codec;
+}
+
+}  // namespace cortiq::codec
