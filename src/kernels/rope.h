@@ -7,12 +7,12 @@ namespace cortiq::kernels {
 
 /// What a rotation table is made from (ENGINE_FACTS §5); all frequencies in double.
 struct RopeProfile {
-  uint32_t rotary = 0;                 ///< rotated components of a head, even; 0: no rotation
+  uint32_t rotary = 0;  ///< rotated components of a head, even; 0: no rotation
   double theta = 10000;
   bool yarn = false;
   double yarn_factor = 1, yarn_beta_fast = 32, yarn_beta_slow = 1, yarn_original = 0;
-  double attention_factor = 1;         ///< multiplies cos and sin
-  std::vector<double> freq_factors;    ///< divisors of the frequencies; missing entries are 1
+  double attention_factor = 1;            ///< multiplies cos and sin
+  std::vector<double> freq_factors = {};  ///< divisors of the frequencies; missing entries are 1
 };
 
 /// cos and sin for positions, made by our own double-precision functions and rounded once (decisions 3). Grows by
