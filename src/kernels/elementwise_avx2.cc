@@ -1,6 +1,7 @@
-// clang-format off: the lanes come before what is written over them
-#include "kernels/elementwise_body.h"
+// The lanes come before what is written over them.
+// clang-format off
 #include "kernels/lanes_avx2.h"
+#include "kernels/elementwise_body.h"
 // clang-format on
 
 namespace cortiq::kernels {
