@@ -65,7 +65,8 @@ function(cortiq_layer name)
   add_library(cortiq_${name} STATIC ${sources})
   target_compile_options(cortiq_${name} PRIVATE ${CORTIQ_OPTIONS})
   target_include_directories(cortiq_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>
-                                                   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+                                                   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                                   $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated>)
   target_link_libraries(cortiq_${name} ${LAYER_LINK})
 endfunction()
 

@@ -42,8 +42,8 @@ void forget(const std::string& path) noexcept {
 std::string unique_beside(FileSystem& files, const std::string& target) {
   std::random_device random;
   while (true) {
-    std::string name = join_path(directory_of(target),
-                                 fmt::format(".{}.{:08x}.tmp", file_name_of(target).substr(0, 200), random()));
+    std::string name =
+        join_path(directory_of(target), fmt::format(".{}.{:08x}.tmp", file_name_of(target).substr(0, 200), random()));
     if (!files.exists(name)) return name;
   }
 }

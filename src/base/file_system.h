@@ -26,10 +26,10 @@ class MappedFile {
 class OutputFile {
  public:
   virtual ~OutputFile() = default;
-  virtual void append(Bytes bytes) = 0;                    ///< at the end of what append() wrote, or of the file
-  virtual void write_at(uint64_t offset, Bytes bytes) = 0; ///< one system call if the system allows it
-  virtual void sync() = 0;                                 ///< data and metadata on the disk
-  virtual uint64_t size() const = 0;                       ///< end of the file
+  virtual void append(Bytes bytes) = 0;                     ///< at the end of what append() wrote, or of the file
+  virtual void write_at(uint64_t offset, Bytes bytes) = 0;  ///< one system call if the system allows it
+  virtual void sync() = 0;                                  ///< data and metadata on the disk
+  virtual uint64_t size() const = 0;                        ///< end of the file
 };
 
 /// An exclusive advisory lock, held until destruction.
@@ -58,9 +58,9 @@ class FileSystem {
   virtual void sync_directory(const std::string& path) = 0;
   virtual std::unique_ptr<FileLock> lock(const std::string& path) = 0;  ///< Io at once if somebody else holds it
   virtual bool exists(const std::string& path) = 0;
-  virtual FileInfo info(const std::string& path) = 0;  ///< follows symlinks
+  virtual FileInfo info(const std::string& path) = 0;                       ///< follows symlinks
   virtual std::vector<std::string> list(const std::string& directory) = 0;  ///< names, sorted
-  virtual void make_directory(const std::string& path) = 0;                ///< fine if it exists
+  virtual void make_directory(const std::string& path) = 0;                 ///< fine if it exists
 
   static FileSystem& real();
 };

@@ -66,7 +66,8 @@ class Builder : public nlohmann::json_sax<Json> {
     }
     // ordered_json searches linearly; the key is known to be new, so it is appended directly.
     auto& object = parent.get_ref<Json::object_t&>();
-    static_cast<std::vector<std::pair<const std::string, Json>>&>(object).emplace_back(std::move(key_), std::move(value));
+    static_cast<std::vector<std::pair<const std::string, Json>>&>(object).emplace_back(std::move(key_),
+                                                                                       std::move(value));
     return &object.back().second;
   }
 

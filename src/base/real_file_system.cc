@@ -24,7 +24,8 @@ namespace {
 
 class Descriptor {
  public:
-  Descriptor(const std::string& path, int flags, mode_t mode = 0644) : fd_(::open(path.c_str(), flags | O_CLOEXEC, mode)) {
+  Descriptor(const std::string& path, int flags, mode_t mode = 0644)
+      : fd_(::open(path.c_str(), flags | O_CLOEXEC, mode)) {
     if (fd_ < 0) fail_io(path, "cannot be opened");
   }
   ~Descriptor() { ::close(fd_); }
@@ -107,11 +108,13 @@ class RealOutput final : public OutputFile {
   void write_at(uint64_t offset, Bytes bytes) override {
     uint64_t done = 0;
     while (done < bytes.size()) {
-      const ssize_t wrote = ::pwrite(file_.get(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
+      const ssize_t wrote =
+          ::pwrite(file_.get(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
       if (wrote < 0 && errno == EINTR) continue;
       if (wrote <= 0) {
         const int code = wrote == 0 ? ENOSPC : errno;
-        fail(ErrorKind::Io, "{}: writing {} bytes at offset {} failed: {}", path_, bytes.size(), offset, std::strerror(code));
+        fail(ErrorKind::Io, "{}: writing {} bytes at offset {} failed: {}", path_, bytes.size(), offset,
+             std::strerror(code));
       }
       done += static_cast<uint64_t>(wrote);
     }
@@ -134,7 +137,8 @@ class RealLock final : public FileLock {
  public:
   explicit RealLock(const std::string& path) : file_(path, O_RDWR) {
     if (::flock(file_.get(), LOCK_EX | LOCK_NB) == 0) return;
-    if (errno == EWOULDBLOCK) fail(ErrorKind::Io, "{}: another process is writing to it; try again when it is done", path);
+    if (errno == EWOULDBLOCK)
+      fail(ErrorKind::Io, "{}: another process is writing to it; try again when it is done", path);
     fail_io(path, "cannot be locked");
   }
 
@@ -144,13 +148,16 @@ class RealLock final : public FileLock {
 
 class RealFileSystem final : public FileSystem {
  public:
-  std::shared_ptr<const MappedFile> map(const std::string& path) override { return std::make_shared<RealMapping>(path); }
+  std::shared_ptr<const MappedFile> map(const std::string& path) override {
+    return std::make_shared<RealMapping>(path);
+  }
 
   std::string read_all(const std::string& path, uint64_t limit) override {
     const Descriptor file(path, O_RDONLY);
     const FileInfo facts = info_of(file.get(), path);
     if (facts.directory) fail(ErrorKind::Io, "{}: is a directory, not a file", path);
-    if (facts.size > limit) fail(ErrorKind::Io, "{}: {} bytes, more than the {} expected at most", path, facts.size, limit);
+    if (facts.size > limit)
+      fail(ErrorKind::Io, "{}: {} bytes, more than the {} expected at most", path, facts.size, limit);
     std::string content;
     content.resize(facts.size);
     size_t done = 0;

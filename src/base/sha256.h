@@ -26,5 +26,6 @@ Digest256 sha256(Bytes bytes);
 
 /// Lower-case hex of any bytes.
 std::string hex(Bytes bytes);
+inline std::string hex(const Digest256& digest) { return hex(Bytes(digest.data(), digest.size())); }
 
 }  // namespace cortiq

@@ -1,0 +1,107 @@
+"""What the end-to-end tests share: the program under test ($CORTIQ), running it, small files to feed it.
+
+Standard library only. Every test works in a directory of its own.
+"""
+import json
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = os.environ.get("CORTIQ", str(ROOT / "build/release/cortiq"))
+NANO = ROOT / "models/nano"
+
+
+class Result:
+    def __init__(self, done):
+        self.status = done.returncode
+        self.out = done.stdout.decode("utf-8", "replace")
+        self.err = done.stderr.decode("utf-8", "replace")
+
+    def json(self):
+        return json.loads(self.out)
+
+
+def cortiq(*arguments, stdin=None, env=None, timeout=300, cwd=None):
+    """Runs `cortiq ARGUMENTS` to its end."""
+    if isinstance(stdin, str):
+        stdin = stdin.encode()
+    environment = {**os.environ, **(env or {})}
+    done = subprocess.run([PROGRAM, *map(str, arguments)], input=stdin, capture_output=True, timeout=timeout, env=environment, cwd=cwd)
+    return Result(done)
+
+
+class Case(unittest.TestCase):
+    """A test with a scratch directory, and words for what is asked of the program again and again."""
+
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="cortiq-test-"))
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+
+    def ok(self, *arguments, **more):
+        result = cortiq(*arguments, **more)
+        self.assertEqual(result.status, 0, f"cortiq {' '.join(map(str, arguments))}: {result.err[:500]}")
+        return result
+
+    def ok_json(self, *arguments, **more):
+        return self.ok(*arguments, **more).json()
+
+    def refused(self, kind, *arguments, naming=(), status=1, **more):
+        """The command fails with one error line of this kind that names these words."""
+        result = cortiq(*arguments, **more)
+        self.assertEqual(result.status, status, f"cortiq {' '.join(map(str, arguments))}: {result.out[:200]} {result.err[:500]}")
+        lines = [line for line in result.err.splitlines() if line]
+        self.assertEqual(len(lines), 1, result.err)
+        kinds = [kind] if isinstance(kind, str) else kind
+        self.assertTrue(any(lines[0].startswith(f"error: {k}: ") for k in kinds), lines[0])
+        for word in [naming] if isinstance(naming, str) else naming:
+            self.assertIn(word, lines[0])
+        return lines[0]
+
+    def convert(self, source=NANO, name="model.cmf", **flags):
+        """Converts a checkpoint into the scratch directory and returns the file."""
+        file = self.dir / name
+        arguments = []
+        for flag, value in flags.items():
+            arguments += ["--" + flag.replace("_", "-"), value]
+        self.ok("convert", source, "-o", file, *arguments)
+        return file
+
+    def writable_copy(self, source, name):
+        target = self.dir / name
+        shutil.copytree(source, target)
+        return target
+
+
+def read_safetensors(path):
+    """{name: (dtype, shape, bytes)} of a safetensors file."""
+    data = pathlib.Path(path).read_bytes()
+    (length,) = struct.unpack_from("<Q", data)
+    header = json.loads(data[8 : 8 + length])
+    return {
+        name: (info["dtype"], info["shape"], data[8 + length + info["data_offsets"][0] : 8 + length + info["data_offsets"][1]])
+        for name, info in header.items()
+        if name != "__metadata__"
+    }
+
+
+def write_safetensors(path, tensors):
+    """tensors: {name: (dtype, shape, bytes)}"""
+    header, at = {}, 0
+    for name, (dtype, shape, data) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
+        at += len(data)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + b"".join(d for _, _, d in tensors.values()))
+
+
+def floats(data):
+    return struct.unpack(f"<{len(data) // 4}f", data)
+
+
+main = unittest.main
