@@ -1,6 +1,6 @@
 #include "base/half.h"
-#include "codec/encode_loops.h"
 #include "codec/layout.h"
+#include "codec/loops.h"
 #include "codec/rows.h"
 #include "codec/table.h"
 
@@ -33,10 +33,10 @@ class BF16 final : public Codec {
     require_values(*this, values, shape);
     std::vector<uint8_t> out(2 * values.size());
     auto* words = reinterpret_cast<uint16_t*>(out.data());
-    const EncodeLoops& loops = encode_loops();
+    const Loops& run = loops();
     Refusals refusals;
     for_blocks(values, 1, pool, refusals, [&](uint64_t first, uint64_t last) {
-      if (!loops.to_bf16(values.data() + first, last - first, words + first)) return;
+      if (!run.to_bf16(values.data() + first, last - first, words + first)) return;
       uint64_t i = first;
       while ((words[i] & 0x7F80) != 0x7F80) ++i;
       refusals.overflow(i);

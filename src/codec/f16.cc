@@ -1,6 +1,6 @@
 #include "base/half.h"
-#include "codec/encode_loops.h"
 #include "codec/layout.h"
+#include "codec/loops.h"
 #include "codec/rows.h"
 #include "codec/table.h"
 
@@ -33,10 +33,10 @@ class F16 final : public Codec {
     require_values(*this, values, shape);
     std::vector<uint8_t> out(2 * values.size());
     auto* words = reinterpret_cast<uint16_t*>(out.data());
-    const EncodeLoops& loops = encode_loops();
+    const Loops& run = loops();
     Refusals refusals;
     for_blocks(values, 1, pool, refusals, [&](uint64_t first, uint64_t last) {
-      if (!loops.to_half(values.data() + first, last - first, words + first)) return;
+      if (!run.to_half(values.data() + first, last - first, words + first)) return;
       uint64_t i = first;
       while ((words[i] & 0x7C00) != 0x7C00) ++i;
       refusals.overflow(i);
@@ -47,8 +47,7 @@ class F16 final : public Codec {
 
   void decode(Bytes payload, const Shape& shape, uint64_t first, uint64_t count, float* out) const override {
     const uint64_t cols = shape.cols();
-    const uint8_t* in = payload.data() + 2 * first * cols;
-    for (uint64_t i = 0; i < count * cols; ++i) out[i] = f16_to_f32(load16(in + 2 * i));
+    loops().from_half(payload.data() + 2 * first * cols, count * cols, out);
   }
 };
 

@@ -48,8 +48,7 @@ class Q1 final : public Codec {
 
   void decode(Bytes payload, const Shape& shape, uint64_t first, uint64_t count, float* out) const override {
     const uint64_t groups = shape.cols() / kGroup;
-    const uint8_t* tile = payload.data() + first * groups * kQ1TileBytes;
-    for (uint64_t t = 0; t < count * groups; ++t) decode_signs(tile + t * kQ1TileBytes, out + t * kGroup);
+    decode_signs(payload.data() + first * groups * kQ1TileBytes, count * groups, out);
   }
 
  private:

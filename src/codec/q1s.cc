@@ -105,8 +105,7 @@ class Q1s final : public Codec {
   void decode(Bytes payload, const Shape& shape, uint64_t first, uint64_t count, float* out) const override {
     const uint64_t cols = shape.cols(), groups = cols / kGroup;
     const Q1sView view(payload.data(), shape.rows(), cols);
-    const uint8_t* tile = view.tiles + first * groups * kQ1TileBytes;
-    for (uint64_t t = 0; t < count * groups; ++t) decode_signs(tile + t * kQ1TileBytes, out + t * kGroup);
+    decode_signs(view.tiles + first * groups * kQ1TileBytes, count * groups, out);
 
     const uint64_t from = first * cols, to = from + count * cols;
     for (uint64_t i = lower_bound(view, from); i < load32(view.count); ++i) {

@@ -15,62 +15,69 @@ constexpr uint8_t kPowers[5] = {1, 3, 9, 27, 81};
 
 /// The weights of a row on their way to ternary codes. Outliers have code 0 and take part in nothing.
 struct Row {
-  const float* v;
-  const float* rms;           ///< activation RMS per column; nullptr: all 1
-  std::vector<char> outlier;  ///< by column
-  std::vector<uint8_t> code;  ///< by column: 0, 1 (+s), 2 (-s)
-  std::vector<float> scale;   ///< by group
+  const float* v = nullptr;
+  std::vector<double> weight;    ///< by column: the square of the activation's RMS
+  std::vector<uint8_t> outlier;  ///< by column: 0 or 1
+  std::vector<uint8_t> code;     ///< by column: 0, 1 (+s), 2 (-s)
+  std::vector<float> scale;      ///< by group
 
-  explicit Row(uint64_t cols) : outlier(cols), code(cols), scale(cols / kGroup) {}
-  double weight(uint64_t c) const noexcept {
-    if (rms == nullptr) return 1;
-    const double r = static_cast<double>(rms[c]);
-    return r * r;
+  Row(uint64_t cols, std::span<const float> rms) : weight(cols, 1.0), outlier(cols), code(cols), scale(cols / kGroup) {
+    for (uint64_t c = 0; c < rms.size(); ++c) {
+      const double r = static_cast<double>(rms[c]);
+      weight[c] = r * r;
+    }
   }
 };
 
-double signed_level(uint8_t code, float scale) noexcept {
-  return code == 0 ? 0.0 : static_cast<double>(code == 1 ? scale : -scale);
-}
+/// What the codes 0, 1, 2 stand for.
+struct Levels {
+  double value[3];
+  explicit Levels(float scale) : value{0, static_cast<double>(scale), -static_cast<double>(scale)} {}
+  double operator[](uint8_t code) const noexcept { return value[code]; }
+};
+
+uint8_t code_of(bool plus, bool minus) noexcept { return static_cast<uint8_t>(uint32_t{plus} | uint32_t{minus} << 1); }
 
 // Chooses scale and codes of columns [begin, begin + 32): the mean magnitude with a threshold of half of it, or the
-// level that is best for the weights above 0.7 of the mean, whichever errs less.
-void encode_group(Row& row, uint64_t begin, float& group_scale) noexcept {
-  float sum = 0;  // in element order
+// level that is best for the weights above 0.7 of the mean, whichever errs less. Sums are in element order, to which
+// an outlier adds +0: that changes no partial sum, all of them being positive or +0.
+void encode_group(Row& row, uint64_t begin) noexcept {
+  const float* v = row.v + begin;
+  const double* weight = row.weight.data() + begin;
+  const uint8_t* outlier = row.outlier.data() + begin;
+  float sum = 0;
   uint32_t count = 0;
-  for (uint64_t c = begin; c < begin + kGroup; ++c) {
-    if (row.outlier[c]) continue;
-    sum += std::fabs(row.v[c]);
-    ++count;
+  for (uint64_t i = 0; i < kGroup; ++i) {
+    sum += outlier[i] ? 0.0f : std::fabs(v[i]);
+    count += 1u - outlier[i];
   }
   const float mean = count == 0 ? 0.0f : sum / static_cast<float>(count);
   const float scale_a = f16_to_f32(scale_half(mean)), threshold_a = 0.5f * scale_a, threshold_b = 0.7f * mean;
 
   double num = 0, den = 0;
-  for (uint64_t c = begin; c < begin + kGroup; ++c) {
-    const float magnitude = std::fabs(row.v[c]);
-    if (row.outlier[c] || magnitude < threshold_b) continue;
-    num += row.weight(c) * static_cast<double>(magnitude);
-    den += row.weight(c);
+  for (uint64_t i = 0; i < kGroup; ++i) {
+    const float magnitude = std::fabs(v[i]);
+    const double counted = !outlier[i] && magnitude >= threshold_b ? weight[i] : 0.0;
+    num += counted * static_cast<double>(magnitude);
+    den += counted;
   }
   const float scale_b = den == 0 ? scale_a : f16_to_f32(scale_half(static_cast<float>(num / den)));
 
+  const Levels level_a(scale_a), level_b(scale_b);
   uint8_t code_a[kGroup], code_b[kGroup];
   double error_a = 0, error_b = 0;
   for (uint64_t i = 0; i < kGroup; ++i) {
-    const uint64_t c = begin + i;
-    const float v = row.v[c];
-    code_a[i] = code_b[i] = 0;
-    if (row.outlier[c]) continue;
-    code_a[i] = v >= threshold_a ? 1 : v <= -threshold_a ? 2 : 0;
-    if (std::fabs(v) >= threshold_b) code_b[i] = v >= 0 ? 1 : 2;
-    const double miss_a = static_cast<double>(v) - signed_level(code_a[i], scale_a);
-    const double miss_b = static_cast<double>(v) - signed_level(code_b[i], scale_b);
-    error_a += row.weight(c) * (miss_a * miss_a);
-    error_b += row.weight(c) * (miss_b * miss_b);
+    const bool inside = !outlier[i], large = inside && std::fabs(v[i]) >= threshold_b;
+    code_a[i] = code_of(inside && v[i] >= threshold_a, inside && v[i] <= -threshold_a);
+    code_b[i] = code_of(large && v[i] >= 0, large && v[i] < 0);
+    const double counted = inside ? weight[i] : 0.0;
+    const double miss_a = static_cast<double>(v[i]) - level_a[code_a[i]];
+    const double miss_b = static_cast<double>(v[i]) - level_b[code_b[i]];
+    error_a += counted * (miss_a * miss_a);
+    error_b += counted * (miss_b * miss_b);
   }
   const bool second = error_b < error_a;
-  group_scale = second ? scale_b : scale_a;
+  row.scale[begin / kGroup] = second ? scale_b : scale_a;
   std::copy_n(second ? code_b : code_a, kGroup, row.code.begin() + static_cast<ptrdiff_t>(begin));
 }
 
@@ -78,11 +85,13 @@ void encode_group(Row& row, uint64_t begin, float& group_scale) noexcept {
 // halves: they are not floored again.
 void correct_row(Row& row) noexcept {
   double num = 0, den = 0;
-  for (uint64_t c = 0; c < row.code.size(); ++c) {
-    if (row.code[c] == 0) continue;
-    const double q = signed_level(row.code[c], row.scale[c / kGroup]);
-    num += q * static_cast<double>(row.v[c]) * row.weight(c);
-    den += q * q * row.weight(c);
+  for (uint64_t begin = 0; begin < row.code.size(); begin += kGroup) {
+    const Levels level(row.scale[begin / kGroup]);
+    for (uint64_t c = begin; c < begin + kGroup; ++c) {
+      const double q = level[row.code[c]];
+      num += q * static_cast<double>(row.v[c]) * row.weight[c];
+      den += q * q * row.weight[c];
+    }
   }
   if (den <= 1e-20) return;
   const float alpha = static_cast<float>(std::clamp(num / den, 0.5, 2.0));
@@ -163,11 +172,10 @@ class Q1t final : public Codec {
     const uint64_t cols = shape.cols(), groups = cols / kGroup;
     const Q1tView view(payload.data(), shape.rows(), cols);
     for (uint64_t r = first; r < first + count; ++r, out += cols) {
-      for (uint64_t c = 0; c < cols; ++c) {
-        const uint8_t* tile = view.tiles + (r * groups + c / kGroup) * kQ1tTileBytes;
-        const float scale = load_half(tile);
-        const int code = tile[2 + c % kGroup / 5] / kPowers[c % kGroup % 5] % 3;
-        out[c] = code == 0 ? 0.0f : code == 1 ? scale : -scale;
+      for (uint64_t g = 0; g < groups; ++g) {
+        const uint8_t* tile = view.tiles + (r * groups + g) * kQ1tTileBytes;
+        const float scale = load_half(tile), level[3] = {0.0f, scale, -scale};
+        for (uint64_t i = 0; i < kGroup; ++i) out[g * kGroup + i] = level[tile[2 + i / 5] / kPowers[i % 5] % 3];
       }
       const uint64_t end = load32(view.row_ptr + 4 * (r + 1));
       for (uint64_t i = load32(view.row_ptr + 4 * r); i < end; ++i) {
@@ -245,15 +253,14 @@ std::vector<uint8_t> Q1t::encode(std::span<const float> values, const Shape& sha
   for (uint64_t r = 0; r <= rows; ++r) store32(row_ptr + 4 * r, begin[r]);
 
   for_checked_blocks(rows, cols, pool, [&](uint64_t first, uint64_t last) {
-    Row row(cols);
-    row.rms = options.column_rms.empty() ? nullptr : options.column_rms.data();
+    Row row(cols, options.column_rms);
     for (uint64_t r = first; r < last; ++r) {
       row.v = values.data() + r * cols;
       uint8_t* entry = entries + kEntryBytes * begin[r];
       uint32_t at_cut = 0;
       for (uint64_t c = 0; c < cols; ++c) {
         const uint32_t score = chosen.cut == UINT32_MAX ? 0 : chosen.score(r * cols + c);
-        row.outlier[c] = score > chosen.cut || (score == chosen.cut && at_cut++ < ties[r]);
+        row.outlier[c] = score > chosen.cut || (score == chosen.cut && at_cut++ < ties[r]) ? 1 : 0;
         if (!row.outlier[c]) continue;
         const uint16_t half = f32_to_f16(row.v[c]);
         if (!is_finite_half(half)) refusals.overflow(r * cols + c);
@@ -261,7 +268,7 @@ std::vector<uint8_t> Q1t::encode(std::span<const float> values, const Shape& sha
         store16(entry + 2, half);
         entry += kEntryBytes;
       }
-      for (uint64_t g = 0; g < groups; ++g) encode_group(row, g * kGroup, row.scale[g]);
+      for (uint64_t g = 0; g < groups; ++g) encode_group(row, g * kGroup);
       correct_row(row);
       for (uint64_t g = 0; g < groups; ++g) {
         uint8_t* tile = out.data() + (r * groups + g) * kQ1tTileBytes;

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "codec/encode_loops.h"
 #include "codec/layout.h"
+#include "codec/loops.h"
 #include "codec/nibbles.h"
 #include "codec/rows.h"
 #include "codec/table.h"
@@ -35,16 +35,16 @@ class Q4Block final : public Codec {
     require_values(*this, values, shape);
     std::vector<uint8_t> out(*nbytes(shape));
     uint8_t* scales = out.data() + 16 * groups(shape);
-    const EncodeLoops& loops = encode_loops();
+    const Loops& run = loops();
     Refusals refusals;
     for_blocks(values, kGroup, pool, refusals, [&](uint64_t first, uint64_t last) {
       const uint64_t whole = std::max(first, std::min(last, uint64_t{values.size()} / kGroup));
-      bool infinite = loops.quantise4(values.data() + first * kGroup, whole - first, scales + 2 * first, 2,
-                                      out.data() + 16 * first, 16);
+      bool infinite = run.quantise4(values.data() + first * kGroup, whole - first, scales + 2 * first, 2,
+                                    out.data() + 16 * first, 16);
       if (whole < last) {
         float filled[kGroup] = {};
         std::copy(values.begin() + static_cast<ptrdiff_t>(whole * kGroup), values.end(), filled);
-        infinite |= loops.quantise4(filled, 1, scales + 2 * whole, 2, out.data() + 16 * whole, 16);
+        infinite |= run.quantise4(filled, 1, scales + 2 * whole, 2, out.data() + 16 * whole, 16);
       }
       for (uint64_t g = first; infinite && g < last; ++g) {
         if (load16(scales + 2 * g) == kInfiniteHalf) refusals.overflow(g * kGroup);

@@ -1,5 +1,5 @@
-#include "codec/encode_loops.h"
 #include "codec/layout.h"
+#include "codec/loops.h"
 #include "codec/nibbles.h"
 #include "codec/rows.h"
 #include "codec/table.h"
@@ -28,12 +28,11 @@ class Q4Tiled final : public Codec {
                               ThreadPool& pool) const override {
     require_values(*this, values, shape);
     std::vector<uint8_t> out(*nbytes(shape));
-    const EncodeLoops& loops = encode_loops();
+    const Loops& run = loops();
     Refusals refusals;
     for_blocks(values, kGroup, pool, refusals, [&](uint64_t first, uint64_t last) {
       uint8_t* tiles = out.data() + first * kQ4TileBytes;
-      if (!loops.quantise4(values.data() + first * kGroup, last - first, tiles, kQ4TileBytes, tiles + 2,
-                           kQ4TileBytes)) {
+      if (!run.quantise4(values.data() + first * kGroup, last - first, tiles, kQ4TileBytes, tiles + 2, kQ4TileBytes)) {
         return;
       }
       for (uint64_t g = first; g < last; ++g) {

@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "codec/encode_loops.h"
 #include "codec/exp2_log2.h"
 #include "codec/layout.h"
+#include "codec/loops.h"
 #include "codec/nibbles.h"
 #include "codec/rows.h"
 #include "codec/scale.h"
@@ -107,7 +107,7 @@ class Q4tp final : public Codec {
     const uint64_t code_bytes = (5 * tiles + 7) / 8;
     Refusals refusals;
     for_blocks(values, cols, pool, refusals, [&](uint64_t first, uint64_t last) {
-      Scratch scratch(tiles, encode_loops().lanes);
+      Scratch scratch(tiles, loops().lanes);
       for (uint64_t r = first; r < last; ++r) {
         encode_row(values.data() + r * cols, tiles, options.scale_search, scratch, out.data() + r * tiles * 16,
                    ladders + 4 * r, codes + r * code_bytes);
@@ -137,8 +137,8 @@ class Q4tp final : public Codec {
  private:
   static void encode_row(const float* v, uint64_t tiles, bool search, Scratch& s, uint8_t* nibbles, uint8_t* ladder,
                          uint8_t* codes) {
-    const EncodeLoops& loops = encode_loops();
-    loops.q4tp_columns(v, tiles, s.columns.data(), s.scale.data());
+    const Loops& run = loops();
+    run.q4tp_columns(v, tiles, s.columns.data(), s.scale.data());
 
     // A tile of zeros takes no part in the choice of the ladder; a row of nothing else is given that of 2^-14.
     const float* log2 = log2_of_halves();
@@ -162,7 +162,7 @@ class Q4tp final : public Codec {
     row.search = search;
     fill_ladder(q4tp_ladder(ladder), row.rung);
     for (int c = 0; c < kRungs; ++c) row.inverse[c] = 1 / row.rung[c];
-    loops.q4tp_tiles(s.columns.data(), tiles, s.scale.data(), s.log_scale.data(), row, s.codes.data(), nibbles);
+    run.q4tp_tiles(s.columns.data(), tiles, s.scale.data(), s.log_scale.data(), row, s.codes.data(), nibbles);
     pack_codes(s.codes.data(), tiles, codes);
   }
 };

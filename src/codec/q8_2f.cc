@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "codec/encode_loops.h"
 #include "codec/layout.h"
+#include "codec/loops.h"
 #include "codec/rows.h"
 #include "codec/scale.h"
 #include "codec/table.h"
@@ -41,7 +41,7 @@ class Q8TwoField final : public Codec {
     std::vector<uint8_t> out(*nbytes(shape));
     uint8_t* scales = out.data() + rows * cols;
     uint8_t* field = scales + 2 * rows;
-    const EncodeLoops& loops = encode_loops();
+    const Loops& run = loops();
     Refusals refusals;
 
     const std::vector<double> squares = block_squares(values, rows, cols, pool, refusals);
@@ -60,12 +60,12 @@ class Q8TwoField final : public Codec {
     for_checked_blocks(rows, cols, pool, [&](uint64_t first, uint64_t last) {
       std::vector<float> x(cols);
       for (uint64_t r = first; r < last; ++r) {
-        loops.divide(values.data() + r * cols, column.data(), cols, x.data());
-        const float most = std::max(std::bit_cast<float>(loops.largest_magnitude(x.data(), cols)), 1e-12f);
+        run.divide(values.data() + r * cols, column.data(), cols, x.data());
+        const float most = std::max(std::bit_cast<float>(run.largest_magnitude(x.data(), cols)), 1e-12f);
         const uint16_t scale = scale_half(most / 127);
         if (!is_finite_half(scale)) refusals.overflow(r * cols);
         store16(scales + 2 * r, scale);
-        loops.quantise8(x.data(), cols, f16_to_f32(scale), -127, reinterpret_cast<int8_t*>(out.data()) + r * cols);
+        run.quantise8(x.data(), cols, f16_to_f32(scale), -127, reinterpret_cast<int8_t*>(out.data()) + r * cols);
       }
     });
     refusals.raise(*this, values, shape);
@@ -75,12 +75,12 @@ class Q8TwoField final : public Codec {
   void decode(Bytes payload, const Shape& shape, uint64_t first, uint64_t count, float* out) const override {
     const uint64_t cols = shape.cols();
     const Q8TwoFieldView view(payload.data(), shape.rows(), cols);
+    std::vector<float> field(cols);
+    loops().from_half(view.column_field, cols, field.data());
     for (uint64_t r = first; r < first + count; ++r, out += cols) {
       const float scale = load_half(view.row_scale + 2 * r);
       const int8_t* q = view.q + r * cols;
-      for (uint64_t c = 0; c < cols; ++c) {
-        out[c] = (static_cast<float>(q[c]) * scale) * load_half(view.column_field + 2 * c);
-      }
+      for (uint64_t c = 0; c < cols; ++c) out[c] = (static_cast<float>(q[c]) * scale) * field[c];
     }
   }
 
@@ -89,10 +89,10 @@ class Q8TwoField final : public Codec {
   static std::vector<double> block_squares(std::span<const float> values, uint64_t rows, uint64_t cols,
                                            ThreadPool& pool, Refusals& refusals) {
     std::vector<double> squares((rows + kSumRows - 1) / kSumRows * cols);
-    const EncodeLoops& loops = encode_loops();
+    const Loops& run = loops();
     for_blocks(values, kSumRows * cols, pool, refusals, [&](uint64_t first, uint64_t last) {
       for (uint64_t r = first * kSumRows; r < std::min(rows, last * kSumRows); ++r) {
-        loops.add_squares(values.data() + r * cols, cols, squares.data() + r / kSumRows * cols);
+        run.add_squares(values.data() + r * cols, cols, squares.data() + r / kSumRows * cols);
       }
     });
     return squares;

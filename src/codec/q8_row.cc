@@ -1,5 +1,5 @@
-#include "codec/encode_loops.h"
 #include "codec/layout.h"
+#include "codec/loops.h"
 #include "codec/rows.h"
 #include "codec/scale.h"
 #include "codec/table.h"
@@ -32,15 +32,15 @@ class Q8Row final : public Codec {
     const uint64_t rows = shape.rows(), cols = shape.cols();
     std::vector<uint8_t> out(*nbytes(shape));
     uint8_t* scales = out.data() + rows * cols;
-    const EncodeLoops& loops = encode_loops();
+    const Loops& run = loops();
     Refusals refusals;
     for_blocks(values, cols, pool, refusals, [&](uint64_t first, uint64_t last) {
       for (uint64_t r = first; r < last; ++r) {
         const float* row = values.data() + r * cols;
-        const uint16_t scale = scale_half(std::bit_cast<float>(loops.largest_magnitude(row, cols)) / 127);
+        const uint16_t scale = scale_half(std::bit_cast<float>(run.largest_magnitude(row, cols)) / 127);
         if (!is_finite_half(scale)) refusals.overflow(r * cols);
         store16(scales + 2 * r, scale);
-        loops.quantise8(row, cols, f16_to_f32(scale), -128, reinterpret_cast<int8_t*>(out.data()) + r * cols);
+        run.quantise8(row, cols, f16_to_f32(scale), -128, reinterpret_cast<int8_t*>(out.data()) + r * cols);
       }
     });
     refusals.raise(*this, values, shape);

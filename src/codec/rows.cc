@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "codec/encode_loops.h"
 #include "codec/layout.h"
+#include "codec/loops.h"
 
 namespace cortiq::codec {
 
@@ -76,10 +76,10 @@ void for_checked_blocks(uint64_t units, uint64_t width, ThreadPool& pool, Functi
 void for_blocks(std::span<const float> values, uint64_t width, ThreadPool& pool, Refusals& refusals,
                 FunctionRef<void(uint64_t, uint64_t)> body) {
   if (values.empty()) return;
-  const EncodeLoops& loops = encode_loops();
+  const Loops& run = loops();
   for_checked_blocks((values.size() + width - 1) / width, width, pool, [&](uint64_t first, uint64_t last) {
     const auto part = values.subspan(first * width, std::min(last * width, uint64_t{values.size()}) - first * width);
-    if (loops.largest_magnitude(part.data(), part.size()) < kInfinityBits) {
+    if (run.largest_magnitude(part.data(), part.size()) < kInfinityBits) {
       body(first, last);
       return;
     }

@@ -2,16 +2,18 @@
 #include <cstdint>
 
 #include "codec/layout.h"
+#include "codec/loops.h"
 #include "codec/scale.h"
 
 // What q1 and q1s share: tiles of a scale and 32 sign bits (facts §5.9).
 namespace cortiq::codec {
 
 /// Bit k of byte j belongs to element 8j + k: set for +scale.
-inline void decode_signs(const uint8_t* tile, float* out) noexcept {
-  const float scale = load_half(tile);
-  const uint32_t bits = load32(tile + 2);
-  for (uint32_t i = 0; i < kGroup; ++i) out[i] = (bits >> i & 1) ? scale : -scale;
+inline void decode_signs(const uint8_t* tiles, uint64_t count, float* out) {
+  const auto spread = loops().spread_signs;
+  for (uint64_t t = 0; t < count; ++t, tiles += kQ1TileBytes, out += kGroup) {
+    spread(load32(tiles + 2), load_half(tiles), out);
+  }
 }
 
 /// Encodes a group with error diffusion: what a sign gets wrong is carried to the next element of the row. Elements for

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "codec/encode_loops.h"
 #include "codec/exp2_log2.h"
 #include "codec/layout.h"
+#include "codec/loops.h"
 #include "codec/rows.h"
 #include "codec/scale.h"
 #include "codec/table.h"
@@ -114,7 +114,7 @@ class VbitCodec final : public Codec {
     std::vector<float> amplitude(rows);
     for_blocks(values, cols, pool, refusals, [&](uint64_t first, uint64_t last) {
       for (uint64_t r = first; r < last; ++r) {
-        const float most = std::bit_cast<float>(encode_loops().largest_magnitude(values.data() + r * cols, cols));
+        const float most = std::bit_cast<float>(loops().largest_magnitude(values.data() + r * cols, cols));
         amplitude[r] = log2_of(std::max(most, 1e-12f));
       }
     });
@@ -139,7 +139,7 @@ class VbitCodec final : public Codec {
         const float most_level = static_cast<float>((1 << (bits[r] - 1)) - 1);
         for (uint64_t g = 0; g < groups; ++g) {
           const float* v = values.data() + r * cols + g * kGroup;
-          const float most = std::bit_cast<float>(encode_loops().largest_magnitude(v, kGroup));
+          const float most = std::bit_cast<float>(loops().largest_magnitude(v, kGroup));
           const uint16_t scale = scale_half(most / most_level);
           if (!is_finite_half(scale)) refusals.overflow(r * cols + g * kGroup);
           store16(scales + 2 * (r * groups + g), scale);

@@ -57,7 +57,7 @@ TEST(Golden, all_vectors_are_there) {
 }
 
 TEST(Golden, encoders_give_the_bytes_of_the_reference_with_any_number_of_threads) {
-  for (const size_t threads : {1, 2, 3}) {
+  for (const size_t threads : {1u, 2u, 3u}) {
     ThreadPool pool(threads);
     for (const Vector& v : vectors()) {
       if (!v.encodes) continue;

@@ -1,14 +1,17 @@
-// The body of encode_loops_*.cc: each file defines its vectors and the primitives below and includes this once.
+// The body of loops_*.cc: each file defines its vectors and the primitives below and includes this once.
 // Everything has internal linkage, so that no function compiled with instruction-set flags can be picked by the linker
 // for the rest of the program. Arithmetic on vectors is the compilers' own; the primitives are what they do badly.
 //
-//   kLanes; F, I, Q                                  floats, int32, int8 in one register
+//   kLanes; F, I                                     floats and int32 in one register
 //   F maximum(F, F), minimum(F, F)                   a > b ? a : b and a < b ? a : b
 //   F lookup(const float table[32], I at)
+//   void narrow(I value, void* out)                  the low byte of each lane
 //   void transpose(const float* v, float* columns)   kLanes tiles of 32 into [32][kLanes]
 
 namespace cortiq::codec {
 namespace {
+
+typedef uint16_t __attribute__((aligned(1), may_alias)) Half;  // stands at any address in a payload
 
 constexpr float kRounder = 12582912.0f;  // 1.5·2^23: adding it rounds |x| < 2^22 to nearest even, in the low bits
 
@@ -48,17 +51,6 @@ uint32_t largest_magnitude(const float* v, size_t n) {
   return result;
 }
 
-// Bits of S(x) for x >= 0: rounded to half precision, at least 2^-14 (so the subnormals of half never occur).
-uint32_t scale_bits(float x) {
-  const uint32_t b = bits(x);
-  if (b < 0x38800000) return 0x38800000;
-  const uint32_t rounded = (b + 0xFFF + (b >> 13 & 1)) & ~uint32_t{0x1FFF};
-  return rounded < 0x47800000 ? rounded : 0x7F800000;
-}
-uint16_t half_of_scale(uint32_t scale) {
-  return static_cast<uint16_t>(scale < 0x47800000 ? (scale - 0x38000000) >> 13 : kInfiniteHalf);
-}
-
 uint32_t half_bits(float value) {
   const uint32_t b = bits(value), magnitude = b & 0x7FFFFFFF;
   const uint32_t normal = ((magnitude + 0xFFF + (magnitude >> 13 & 1)) >> 13) - (112u << 10);
@@ -93,9 +85,7 @@ bool to_bf16(const float* v, size_t n, uint16_t* out) {
 void quantise8(const float* v, size_t n, float scale, float low, int8_t* q) {
   const size_t whole = n - n % kLanes;
   for (size_t i = 0; i < whole; i += kLanes) {
-    const I value = rounded_bits(clamp(load(v + i) / scale, low, 127));
-    const Q narrow = __builtin_convertvector(value, Q);
-    __builtin_memcpy(q + i, &narrow, sizeof narrow);
+    narrow(rounded_bits(clamp(load(v + i) / scale, low, 127)), q + i);
   }
   for (size_t i = whole; i < n; ++i) {
     float x = v[i] / scale;
@@ -117,44 +107,87 @@ void add_squares(const float* v, size_t n, double* sum) {
   }
 }
 
+void from_half(const uint8_t* halves, size_t n, float* out) {
+  for (size_t i = 0; i < n; ++i) {
+    const uint32_t half = reinterpret_cast<const Half*>(halves)[i];
+    const uint32_t sign = (half & 0x8000u) << 16, magnitude = half & 0x7FFFu;
+    const uint32_t normal = (magnitude << 13) + (magnitude < 0x7C00 ? 112u << 23 : 224u << 23);
+    const uint32_t subnormal = bits(static_cast<float>(static_cast<int32_t>(magnitude)) * 0x1p-24f);
+    const uint32_t small = 0u - uint32_t{magnitude < 0x0400};  // a mask: a choice would keep the loop from vectorising
+    out[i] = from_bits(sign | (subnormal & small) | (normal & ~small));
+  }
+}
+
+// kLanes tiles (fewer at the end: filled with zeros), element by element.
+void to_columns(const float* v, size_t tiles, float* columns) {
+  if (tiles >= kLanes) {
+    transpose(v, columns);
+    return;
+  }
+  float filled[32 * kLanes] = {};
+  __builtin_memcpy(filled, v, tiles * 32 * sizeof(float));
+  transpose(filled, columns);
+}
+
+I largest_of_tiles(const float* columns) {
+  I most = {};
+  for (size_t j = 0; j < 32; ++j) {
+    const I magnitude = bits(load(columns + j * kLanes)) & 0x7FFFFFFF;
+    most = magnitude > most ? magnitude : most;
+  }
+  return most;
+}
+
+// Half patterns of S(largest / 7): at least 2^-14, so the subnormals of half with their other rounding never occur.
+I scale_halves(I largest) {
+  const I x = bits(from_bits(largest) / 7);
+  const I rounded = ((x + 0xFFF + (x >> 13 & 1)) >> 13) - (112 << 10);
+  const I half = x < 0x38800000 ? all(0x0400) : rounded;
+  return half > kInfiniteHalf ? all(kInfiniteHalf) : half;
+}
+
+// The nibbles of element(j) for j < 32 of each lane, written to tiles `stride` bytes apart.
+template <class Element>
+void store_nibbles(Element element, size_t tiles, uint8_t* nibbles, size_t stride) {
+  int32_t words[4][kLanes];
+  for (size_t w = 0; w < 4; ++w) {
+    I word = {};
+    for (size_t i = 0; i < 8; ++i) {
+      word |= ((rounded_bits(clamp(element(8 * w + i), -8, 7)) + 8) & 15) << static_cast<int>(4 * i);
+    }
+    __builtin_memcpy(words[w], &word, sizeof word);
+  }
+  for (size_t l = 0; l < tiles; ++l) {
+    const int32_t tile[4] = {words[0][l], words[1][l], words[2][l], words[3][l]};
+    __builtin_memcpy(nibbles + stride * l, tile, sizeof tile);
+  }
+}
+
 bool quantise4(const float* v, size_t groups, uint8_t* scale, size_t scale_stride, uint8_t* nibbles,
                size_t nibble_stride) {
   bool infinite = false;
-  for (size_t g = 0; g < groups; ++g, v += 32) {
-    const uint32_t s = scale_bits(from_bits(largest_magnitude(v, 32)) / 7);
-    const uint16_t half = half_of_scale(s);
-    infinite |= half == kInfiniteHalf;
-    __builtin_memcpy(scale + g * scale_stride, &half, 2);
-    uint16_t pairs[16];
-    for (size_t i = 0; i < 32; i += kLanes) {
-      const Q q = __builtin_convertvector(rounded_bits(clamp(load(v + i) / from_bits(s), -8, 7)) + 8, Q);
-      __builtin_memcpy(reinterpret_cast<uint8_t*>(pairs) + i, &q, sizeof q);
+  for (size_t g = 0; g < groups; g += kLanes) {
+    float columns[32 * kLanes];
+    to_columns(v + 32 * g, groups - g, columns);
+    const I half = scale_halves(largest_of_tiles(columns));
+    const F s = from_bits((half << 13) + (112 << 23));  // 2^16 for an infinite one, which is refused
+    const size_t lanes = groups - g < kLanes ? groups - g : kLanes;
+    store_nibbles([&](size_t j) { return load(columns + j * kLanes) / s; }, lanes, nibbles + g * nibble_stride,
+                  nibble_stride);
+    for (size_t l = 0; l < lanes; ++l) {
+      const uint16_t one = static_cast<uint16_t>(half[l]);
+      infinite |= one == kInfiniteHalf;
+      __builtin_memcpy(scale + (g + l) * scale_stride, &one, 2);
     }
-    uint8_t* out = nibbles + g * nibble_stride;
-    for (size_t k = 0; k < 16; ++k) out[k] = static_cast<uint8_t>((pairs[k] & 0xF) | (pairs[k] >> 4 & 0xF0));
   }
   return infinite;
 }
 
 void q4tp_columns(const float* v, size_t tiles, float* columns, uint16_t* scale) {
   for (size_t t = 0; t < tiles; t += kLanes, columns += 32 * kLanes, scale += kLanes) {
-    if (t + kLanes <= tiles) {
-      transpose(v + 32 * t, columns);
-    } else {
-      float filled[32 * kLanes] = {};
-      __builtin_memcpy(filled, v + 32 * t, (tiles - t) * 32 * sizeof(float));
-      transpose(filled, columns);
-    }
-    I most = {};
-    for (size_t j = 0; j < 32; ++j) {
-      const I magnitude = bits(load(columns + j * kLanes)) & 0x7FFFFFFF;
-      most = magnitude > most ? magnitude : most;
-    }
-    const I x = bits(from_bits(most) / 7);
-    const I rounded = (x + 0xFFF + (x >> 13 & 1)) >> 13;
-    I half = x < 0x38800000 ? all(0x0400) : rounded - (112 << 10);
-    half = half > 0x7C00 ? all(0x7C00) : half;
-    half = most == 0 ? I{} : half;
+    to_columns(v + 32 * t, tiles - t, columns);
+    const I largest = largest_of_tiles(columns);
+    const I half = largest == 0 ? I{} : scale_halves(largest);
     for (size_t l = 0; l < kLanes; ++l) scale[l] = static_cast<uint16_t>(half[l]);
   }
 }
@@ -199,25 +232,17 @@ void q4tp_tiles(const float* columns, size_t tiles, const uint16_t* scale, const
     for (size_t l = 0; l < kLanes; ++l) codes[t + l] = static_cast<uint8_t>(code[l]);
 
     const F inverse = lookup(row.inverse, code);
-    int32_t words[4][kLanes];
-    for (size_t w = 0; w < 4; ++w) {
-      I word = {};
-      for (size_t i = 0; i < 8; ++i) {
-        const F x = clamp(load(columns + (8 * w + i) * kLanes) * inverse, -8, 7);
-        word |= ((rounded_bits(x) + 8) & 15) << static_cast<int>(4 * i);
-      }
-      __builtin_memcpy(words[w], &word, sizeof word);
-    }
-    const size_t lanes = tiles - t < kLanes ? tiles - t : kLanes;
-    for (size_t l = 0; l < lanes; ++l) {
-      const int32_t tile[4] = {words[0][l], words[1][l], words[2][l], words[3][l]};
-      __builtin_memcpy(nibbles + 16 * (t + l), tile, sizeof tile);
-    }
+    store_nibbles([&](size_t j) { return load(columns + j * kLanes) * inverse; },
+                  tiles - t < kLanes ? tiles - t : kLanes, nibbles + 16 * t, 16);
   }
 }
 
-constexpr EncodeLoops kLoops = {kLanes, largest_magnitude, to_half,   to_bf16,      quantise8,
-                                divide, add_squares,       quantise4, q4tp_columns, q4tp_tiles};
+void spread_signs(uint32_t signs, float scale, float* out) {
+  for (uint32_t i = 0; i < 32; ++i) out[i] = from_bits(bits(scale) ^ (~(signs >> i) << 31));
+}
+
+constexpr Loops kLoops = {kLanes, largest_magnitude, to_half,   to_bf16,      from_half,  quantise8,
+                          divide, add_squares,       quantise4, q4tp_columns, q4tp_tiles, spread_signs};
 
 }  // namespace
 }  // namespace cortiq::codec

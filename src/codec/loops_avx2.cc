@@ -1,6 +1,6 @@
 #include <immintrin.h>
 
-#include "codec/encode_loops.h"
+#include "codec/loops.h"
 
 namespace cortiq::codec {
 namespace {
@@ -8,11 +8,17 @@ namespace {
 constexpr size_t kLanes = 8;
 typedef float F __attribute__((vector_size(32)));
 typedef int32_t I __attribute__((vector_size(32)));
-typedef int8_t Q __attribute__((vector_size(8)));
 
 F maximum(F a, F b) { return _mm256_max_ps(a, b); }
 F minimum(F a, F b) { return _mm256_min_ps(a, b); }
 F lookup(const float* table, I at) { return _mm256_i32gather_ps(table, reinterpret_cast<__m256i>(at), 4); }
+
+void narrow(I value, void* out) {
+  const __m256i first_bytes = _mm256_set1_epi32(0x0C080400);
+  const __m256i packed = _mm256_shuffle_epi8(reinterpret_cast<__m256i>(value), first_bytes);
+  const int32_t bytes[2] = {_mm256_extract_epi32(packed, 0), _mm256_extract_epi32(packed, 4)};
+  __builtin_memcpy(out, bytes, sizeof bytes);
+}
 
 // 8 tiles × 8 elements: pairs, quads, then halves of registers change places.
 void transpose8(const float* v, float* columns) {
@@ -41,8 +47,8 @@ void transpose(const float* v, float* columns) {
 }  // namespace
 }  // namespace cortiq::codec
 
-#include "codec/encode_loops_body.h"
+#include "codec/loops_body.h"
 
 namespace cortiq::codec {
-const EncodeLoops& encode_loops_avx2() noexcept { return kLoops; }
+const Loops& loops_avx2() noexcept { return kLoops; }
 }  // namespace cortiq::codec

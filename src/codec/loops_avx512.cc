@@ -4,7 +4,7 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 
-#include "codec/encode_loops.h"
+#include "codec/loops.h"
 
 namespace cortiq::codec {
 namespace {
@@ -12,13 +12,17 @@ namespace {
 constexpr size_t kLanes = 16;
 typedef float F __attribute__((vector_size(64)));
 typedef int32_t I __attribute__((vector_size(64)));
-typedef int8_t Q __attribute__((vector_size(16)));
 
 F maximum(F a, F b) { return _mm512_max_ps(a, b); }
 F minimum(F a, F b) { return _mm512_min_ps(a, b); }
 
 F lookup(const float* table, I at) {
   return _mm512_permutex2var_ps(_mm512_loadu_ps(table), reinterpret_cast<__m512i>(at), _mm512_loadu_ps(table + 16));
+}
+
+void narrow(I value, void* out) {
+  const __m128i bytes = _mm512_cvtepi32_epi8(reinterpret_cast<__m512i>(value));
+  __builtin_memcpy(out, &bytes, sizeof bytes);
 }
 
 // 16 tiles × 16 elements: within each 128-bit part pairs and quads change places, then the parts themselves.
@@ -57,8 +61,8 @@ void transpose(const float* v, float* columns) {
 }  // namespace
 }  // namespace cortiq::codec
 
-#include "codec/encode_loops_body.h"
+#include "codec/loops_body.h"
 
 namespace cortiq::codec {
-const EncodeLoops& encode_loops_avx512() noexcept { return kLoops; }
+const Loops& loops_avx512() noexcept { return kLoops; }
 }  // namespace cortiq::codec
