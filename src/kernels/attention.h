@@ -3,11 +3,10 @@
 #include <span>
 
 #include "base/thread_pool.h"
+#include "kernels/kv_page.h"
 #include "kernels/matmul.h"
 
 namespace cortiq::kernels {
-
-enum class KvType { F32, F16, Q8 };
 
 /// Keys and values of one sequence in one layer visit, in pages of 64 absolute positions: page b holds positions
 /// 64·b … 64·b+63. K and V of a page lie as [kv_heads][64][head_dim] elements of the type (Q8: int8 plus one f32 scale
@@ -18,7 +17,6 @@ struct KvView {
   const uint8_t* const* k_pages = nullptr;
   const uint8_t* const* v_pages = nullptr;
 };
-inline constexpr uint32_t kKvPage = 64;
 uint64_t kv_page_bytes(KvType type, uint32_t kv_heads, uint32_t head_dim) noexcept;  ///< of K or of V
 
 /// Stores k and v [kv_heads·head_dim] of one position, rounded to the cache's type (decisions 4: f16 is IEEE,
@@ -28,11 +26,11 @@ void store_kv(KvType type, uint32_t kv_heads, uint32_t head_dim, uint32_t slot, 
 
 /// One query row: all its heads at one position against one cache.
 struct AttentionRow {
-  const float* q = nullptr;        ///< [heads][head_dim], rotated
-  float* out = nullptr;            ///< [heads][head_dim]
+  const float* q = nullptr;  ///< [heads][head_dim], rotated
+  float* out = nullptr;      ///< [heads][head_dim]
   KvView kv;
-  uint64_t position = 0;           ///< sees keys first … position
-  uint64_t window = 0;             ///< number of keys seen, itself included; 0: all
+  uint64_t position = 0;  ///< sees keys first … position
+  uint64_t window = 0;    ///< number of keys seen, itself included; 0: all
   uint32_t heads = 0;
   const uint8_t* head_alive = nullptr;  ///< [heads], 0: out is zero and nothing is computed; nullptr: all
 };
@@ -41,5 +39,10 @@ struct AttentionRow {
 /// ascending. Rows are independent; work is split over rows, kv groups and segments without changing a bit.
 void attention(std::span<const AttentionRow> rows, float scale, float soft_cap /* 0: none */, Workspace& workspace,
                ThreadPool& pool);
+
+struct AttentionKernels;
+/// The same with the kernels of a given instruction set.
+void attention(std::span<const AttentionRow> rows, float scale, float soft_cap, const AttentionKernels& kernels,
+               Scratch& scratch, ThreadPool& pool);
 
 }  // namespace cortiq::kernels

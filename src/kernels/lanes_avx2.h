@@ -21,8 +21,7 @@ struct Doubles {
 };
 
 // Four accumulators take eight of the sixteen registers.
-constexpr int kDotRows = 2, kDotColumns = 4;
-constexpr int kSumRows = 2, kSumColumns = 2;
+constexpr int kTileRows = 2, kTileAccumulators = 4;
 
 inline __m256i lane_numbers() noexcept { return _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7); }
 /// All ones in lanes below n.
@@ -38,6 +37,7 @@ inline Lanes load_strided(const float* p, uint64_t stride) noexcept {
   const __m256i index = _mm256_mullo_epi32(lane_numbers(), _mm256_set1_epi32(static_cast<int32_t>(stride)));
   return {_mm256_i32gather_ps(p, index, 4), _mm256_i32gather_ps(p + 8 * stride, index, 4)};
 }
+inline float first_lane(Lanes a) noexcept { return _mm256_cvtss_f32(a.lo); }
 inline void store(float* p, Lanes a) noexcept {
   _mm256_storeu_ps(p, a.lo);
   _mm256_storeu_ps(p + 8, a.hi);

@@ -25,8 +25,7 @@ struct Doubles {
 };
 
 // Sixteen accumulators leave half of the registers for operands.
-constexpr int kDotRows = 4, kDotColumns = 16;
-constexpr int kSumRows = 4, kSumColumns = 4;
+constexpr int kTileRows = 4, kTileAccumulators = 16;
 
 inline __mmask16 first(uint64_t n) noexcept { return static_cast<__mmask16>((uint32_t{1} << n) - 1); }
 
@@ -37,6 +36,7 @@ inline Lanes load_strided(const float* p, uint64_t stride) noexcept {
   const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   return {_mm512_i32gather_ps(_mm512_mullo_epi32(lane, _mm512_set1_epi32(static_cast<int32_t>(stride))), p, 4)};
 }
+inline float first_lane(Lanes a) noexcept { return _mm512_cvtss_f32(a.v); }
 inline void store(float* p, Lanes a) noexcept { _mm512_storeu_ps(p, a.v); }
 inline void store_part(float* p, Lanes a, uint64_t n) noexcept { _mm512_mask_storeu_ps(p, first(n), a.v); }
 

@@ -24,9 +24,8 @@ struct Doubles {
   double v[8];
 };
 
-// Rows × columns of the accumulators that fit in registers (dots and accumulate in tiles_body.h).
-constexpr int kDotRows = 1, kDotColumns = 1;
-constexpr int kSumRows = 1, kSumColumns = 1;
+// What fits in registers (tiles_body.h): rows of a tile at most, and accumulators.
+constexpr int kTileRows = 1, kTileAccumulators = 1;
 
 template <class Result = Lanes, class F>
 inline Result each(F f) noexcept {
@@ -49,6 +48,7 @@ inline Lanes load_part(const float* p, uint64_t n) noexcept {
 inline Lanes load_strided(const float* p, uint64_t stride) noexcept {
   return each([=](int i) { return p[static_cast<uint64_t>(i) * stride]; });
 }
+inline float first_lane(const Lanes& a) noexcept { return a.v[0]; }
 inline void store(float* p, const Lanes& a) noexcept {
   for (int i = 0; i < 16; ++i) p[i] = a.v[i];
 }

@@ -1,0 +1,276 @@
+#pragma once
+#include "kernels/attention_kernels.h"
+#include "kernels/functions_body.h"
+#include "kernels/tiles_body.h"
+
+// Attention over Lanes (docs/numerics.md, "Attention"); compiled once per instruction set.
+namespace cortiq::kernels {
+namespace {
+
+// The positions of a block that a query sees, counted from the block's start.
+struct Span {
+  uint32_t from, to;
+};
+
+inline Span visible(const AttentionQuery& query, uint64_t block) noexcept {
+  const uint64_t start = block * kKvPage;
+  const uint64_t from = query.first > start ? query.first - start : 0;
+  const uint64_t to =
+      query.last + 1 < start + kKvPage ? (query.last + 1 > start ? query.last + 1 - start : 0) : kKvPage;
+  return from < to ? Span{static_cast<uint32_t>(from), static_cast<uint32_t>(to)} : Span{0, 0};
+}
+
+// The union of spans; empty ones do not count.
+inline Span hull(const Span* spans, uint32_t count) noexcept {
+  Span all{kKvPage, 0};
+  for (uint32_t i = 0; i < count; ++i) {
+    if (spans[i].from == spans[i].to) continue;
+    if (spans[i].from < all.from) all.from = spans[i].from;
+    if (spans[i].to > all.to) all.to = spans[i].to;
+  }
+  return all.from < all.to ? all : Span{0, 0};
+}
+
+// Rows from … to of one head of a page as f32, each padded with zeros to `width`.
+void load_rows(const AttentionTask& task, const uint8_t* page, Span span, float* rows, uint64_t width) noexcept {
+  const uint64_t head_dim = task.head_dim, first_row = uint64_t{task.kv_head} * kKvPage;
+  const auto* scales = reinterpret_cast<const float*>(page + uint64_t{task.kv_heads} * kKvPage * head_dim);
+  for (uint64_t j = span.from; j < span.to; ++j) {
+    const uint64_t at = (first_row + j) * head_dim;
+    float* row = rows + j * width;
+    uint64_t i = 0;
+    switch (task.type) {
+      case KvType::F32: {
+        const float* x = reinterpret_cast<const float*>(page) + at;
+        for (; i + 16 <= head_dim; i += 16) store(row + i, load(x + i));
+        if (i < head_dim) store(row + i, load_part(x + i, head_dim - i));
+        break;
+      }
+      case KvType::F16: {
+        const uint16_t* x = reinterpret_cast<const uint16_t*>(page) + at;
+        for (; i + 16 <= head_dim; i += 16) store(row + i, load_half(x + i));
+        if (i < head_dim) {
+          uint16_t last[16] = {};
+          for (uint64_t k = i; k < head_dim; ++k) last[k - i] = x[k];
+          store(row + i, load_half(last));
+        }
+        break;
+      }
+      case KvType::Q8: {
+        const int8_t* x = reinterpret_cast<const int8_t*>(page) + at;
+        const Lanes scale = set(scales[first_row + j]);
+        for (; i + 16 <= head_dim; i += 16) store(row + i, load_codes(x + i) * scale);
+        if (i < head_dim) {
+          int8_t last[16] = {};
+          for (uint64_t k = i; k < head_dim; ++k) last[k - i] = x[k];
+          store(row + i, select(range(0, static_cast<int>(head_dim - i)), load_codes(last) * scale, set(0.0f)));
+        }
+        break;
+      }
+    }
+  }
+}
+
+// The running softmax of one query.
+struct Running {
+  float top, norm;  // maximum and Σ e^(score − maximum) so far
+};
+
+// Scores of one block become weights e^(score − new maximum); what was summed before is scaled to the new maximum.
+void weigh(float* scores, Span span, float scale, float soft_cap, Running& run, float* o, uint64_t width) noexcept {
+  const uint32_t begin = span.from / 16 * 16;
+  const Lanes lowest = set(-__builtin_inff());
+  Lanes top = lowest;
+  for (uint32_t j = begin; j < span.to; j += 16) {
+    Lanes s = load(scores + j) * set(scale);
+    if (soft_cap != 0) s = capped(s, soft_cap);
+    const int from = span.from > j ? static_cast<int>(span.from - j) : 0;
+    const int to = span.to < j + 16 ? static_cast<int>(span.to - j) : 16;
+    s = select(range(from, to), s, lowest);
+    store(scores + j, s);
+    top = max(s, top);
+  }
+  const float block_top = largest(top);
+  const float new_top = block_top > run.top ? block_top : run.top;
+  const Lanes shift = set(new_top), correction = exp(set(run.top) - shift);
+  Lanes total = set(0.0f);
+  for (uint32_t j = begin; j < span.to; j += 16) {
+    const Lanes weight = exp(load(scores + j) - shift);
+    store(scores + j, weight);
+    total = total + weight;
+  }
+  run.norm = first_lane(fma(set(run.norm), correction, set(sum(total))));
+  if (run.top != new_top) {
+    for (uint64_t d = 0; d < width; d += 16) store(o + d, load(o + d) * correction);
+  }
+  run.top = new_top;
+}
+
+// Adds weight·value of a block to up to four queries that follow each other. What all of them see goes through one
+// tile; what only some see, before or behind it, goes query by query, so each keeps its own ascending order.
+void add_values(const float* weights, const Span* spans, uint32_t count, const float* values, uint64_t width,
+                float* o) noexcept {
+  Span common{0, kKvPage};
+  for (uint32_t i = 0; i < count; ++i) {
+    if (spans[i].from > common.from) common.from = spans[i].from;
+    if (spans[i].to < common.to) common.to = spans[i].to;
+  }
+  if (common.from >= common.to) common = {kKvPage, kKvPage};
+  const auto alone = [&](uint32_t i, uint32_t from, uint32_t to) {
+    if (from >= to) return;
+    accumulate(weights + i * kKvPage + from, kKvPage, 1, to - from, values + from * width, width, width, o + i * width,
+               width);
+  };
+  for (uint32_t i = 0; i < count; ++i) {
+    alone(i, spans[i].from, spans[i].to < common.from ? spans[i].to : common.from);
+  }
+  if (common.from == common.to) return;
+  accumulate(weights + common.from, kKvPage, count, common.to - common.from, values + common.from * width, width, width,
+             o, width);
+  for (uint32_t i = 0; i < count; ++i) alone(i, common.to, spans[i].to);
+}
+
+// all ← all combined with one more segment (o, run).
+void merge(Running& all, float* total, const Running& run, const float* o, uint64_t width) noexcept {
+  const float top = run.top > all.top ? run.top : all.top;
+  const Lanes a = exp(set(all.top) - set(top)), b = exp(set(run.top) - set(top));
+  all = {top, first_lane(fma(set(all.norm), a, set(run.norm) * b))};
+  for (uint64_t d = 0; d < width; d += 16) store(total + d, fma(load(total + d), a, load(o + d) * b));
+}
+
+void copy(const float* from, uint64_t n, float* to) noexcept {
+  for (uint64_t d = 0; d < n; d += 16) store(to + d, load(from + d));
+}
+
+void finish(const Running& all, const float* total, uint64_t head_dim, float* out) noexcept {
+  const Lanes norm = set(all.norm);
+  uint64_t d = 0;
+  for (; d + 16 <= head_dim; d += 16) store(out + d, load(total + d) / norm);
+  if (d < head_dim) store_part(out + d, load(total + d) / norm, head_dim - d);
+}
+
+void attend_body(const AttentionTask& task) noexcept {
+  const uint64_t width = padded_head(task.head_dim);
+  const uint32_t count = task.count;
+  float* q = task.work;
+  float* o = q + count * width;
+  float* total = o + count * width;
+  float* rows = total + count * width;
+  float* scores = rows + kKvPage * width;
+  Running all[kAttentionQueries], run[kAttentionQueries];
+  Span spans[kAttentionQueries];
+  bool begun[kAttentionQueries] = {};
+
+  for (uint32_t i = 0; i < count; ++i) {
+    uint64_t d = 0;
+    for (; d + 16 <= task.head_dim; d += 16) store(q + i * width + d, load(task.queries[i].q + d));
+    if (d < width) store(q + i * width + d, load_part(task.queries[i].q + d, task.head_dim - d));
+  }
+  for (uint64_t segment = task.segment_begin; segment < task.segment_end; ++segment) {
+    for (uint32_t i = 0; i < count; ++i) run[i] = {-__builtin_inff(), 0.0f};
+    for (uint64_t d = 0; d < count * width; d += 16) store(o + d, set(0.0f));
+    for (uint64_t b = segment * (kAttentionSegment / kKvPage); b < (segment + 1) * (kAttentionSegment / kKvPage); ++b) {
+      for (uint32_t i = 0; i < count; ++i) spans[i] = visible(task.queries[i], b);
+      const Span seen = hull(spans, count);
+      if (seen.from == seen.to) continue;
+      load_rows(task, task.k_pages[b], seen, rows, width);
+      for (uint32_t i = 0; i < count; i += 4) {
+        const uint32_t n = count - i < 4 ? count - i : 4;
+        const Span keys = hull(spans + i, n);
+        dots(q + i * width, width, n, rows, width, keys.from / 16 * 16, (keys.to + 15) / 16 * 16, width,
+             scores + i * kKvPage, kKvPage);
+      }
+      for (uint32_t i = 0; i < count; ++i) {
+        if (spans[i].from == spans[i].to) continue;
+        weigh(scores + i * kKvPage, spans[i], task.scale, task.soft_cap, run[i], o + i * width, width);
+      }
+      load_rows(task, task.v_pages[b], seen, rows, width);
+      for (uint32_t i = 0; i < count; i += 4) {
+        add_values(scores + i * kKvPage, spans + i, count - i < 4 ? count - i : 4, rows, width, o + i * width);
+      }
+    }
+    for (uint32_t i = 0; i < count; ++i) {
+      if (task.partial != nullptr) {
+        float* partial = task.partial + i * partial_floats(task.head_dim);
+        copy(o + i * width, width, partial);
+        partial[width] = run[i].top;
+        partial[width + 1] = run[i].norm;
+      } else if (run[i].norm == 0) {
+        continue;  // sees nothing in this segment
+      } else if (!begun[i]) {
+        copy(o + i * width, width, total + i * width);
+        all[i] = run[i];
+        begun[i] = true;
+      } else {
+        merge(all[i], total + i * width, run[i], o + i * width, width);
+      }
+    }
+  }
+  if (task.partial != nullptr) return;
+  for (uint32_t i = 0; i < count; ++i) finish(all[i], total + i * width, task.head_dim, task.queries[i].out);
+}
+
+void combine_body(float* partial, uint64_t stride, uint64_t count, uint64_t head_dim, float* out) noexcept {
+  const uint64_t width = padded_head(head_dim);
+  Running all{partial[width], partial[width + 1]};
+  for (uint64_t i = 1; i < count; ++i) {
+    const float* next = partial + i * stride;
+    merge(all, partial, {next[width], next[width + 1]}, next, width);
+  }
+  finish(all, partial, head_dim, out);
+}
+
+// int8 codes with one scale for the head, the arithmetic of decisions 2: a value that is not finite makes the scale
+// NaN.
+float store_q8(const float* x, uint64_t n, int8_t* codes) noexcept {
+  float top = 0;
+  bool finite = true;
+  for (uint64_t i = 0; i < n; ++i) {
+    const float magnitude = __builtin_fabsf(x[i]);
+    if (!(magnitude < __builtin_inff())) finite = false;
+    if (magnitude > top) top = magnitude;
+  }
+  const bool live = finite && top >= 0x1p-100f;
+  const Lanes inverse = set(live ? 127.0f / top : 0.0f), shift = set(0x1.8p23f);
+  for (uint64_t i = 0; i < n; i += 16) {
+    const uint64_t m = n - i < 16 ? n - i : 16;
+    int8_t block[16];
+    const Lanes scaled = live ? load_part(x + i, m) * inverse : set(0.0f);
+    store_codes(block, bits(scaled + shift) - bits(shift));  // |scaled| ≤ 127: rounds to the nearest even integer
+    for (uint64_t k = 0; k < m; ++k) codes[i + k] = block[k];
+  }
+  return live ? top / 127.0f : (finite ? 0.0f : __builtin_nanf(""));
+}
+
+void store_kv_body(KvType type, uint32_t kv_heads, uint32_t head_dim, uint32_t slot, const float* x,
+                   uint8_t* page) noexcept {
+  const uint64_t n = head_dim;
+  auto* scales = reinterpret_cast<float*>(page + uint64_t{kv_heads} * kKvPage * n);
+  for (uint64_t h = 0; h < kv_heads; ++h, x += n) {
+    const uint64_t row = h * kKvPage + slot, at = row * n;
+    switch (type) {
+      case KvType::F32:
+        for (uint64_t i = 0; i < n; ++i) reinterpret_cast<float*>(page)[at + i] = x[i];
+        break;
+      case KvType::F16: {
+        uint16_t* to = reinterpret_cast<uint16_t*>(page) + at;
+        uint64_t i = 0;
+        for (; i + 16 <= n; i += 16) store_half(to + i, load(x + i));
+        if (i < n) {
+          uint16_t last[16];
+          store_half(last, load_part(x + i, n - i));
+          for (uint64_t k = i; k < n; ++k) to[k] = last[k - i];
+        }
+        break;
+      }
+      case KvType::Q8:
+        scales[row] = store_q8(x, n, reinterpret_cast<int8_t*>(page) + at);
+        break;
+    }
+  }
+}
+
+constexpr AttentionKernels kAttention = {.attend = attend_body, .combine = combine_body, .store_kv = store_kv_body};
+
+}  // namespace
+}  // namespace cortiq::kernels
