@@ -52,6 +52,8 @@ class FileSystem {
   /// The whole content; Io if it is larger than `limit` bytes.
   virtual std::string read_all(const std::string& path, uint64_t limit = uint64_t{1} << 30) = 0;
   virtual std::unique_ptr<OutputFile> create(const std::string& path) = 0;  ///< must not exist yet
+  /// As create(), readable by its owner alone: for keys.
+  virtual std::unique_ptr<OutputFile> create_private(const std::string& path) { return create(path); }
   virtual std::unique_ptr<OutputFile> open_for_update(const std::string& path) = 0;
   virtual void rename(const std::string& from, const std::string& to) = 0;
   virtual void remove(const std::string& path) = 0;

@@ -15,8 +15,6 @@ constexpr uint64_t fmix(uint64_t x) noexcept {
   return x ^ x >> 33;
 }
 
-uint64_t finish(uint64_t fold, uint64_t length) noexcept { return fmix(fold ^ length); }
-
 // The last word, padded with zero bytes.
 uint64_t tail_word(const uint8_t* bytes, size_t count) noexcept {
   uint64_t word = 0;
@@ -42,12 +40,16 @@ uint64_t hash64_fold(const uint8_t* words, uint64_t count, uint64_t first) noexc
   return hash64_fold_scalar(words, count, first);
 }
 
-uint64_t hash64(Bytes bytes) noexcept {
-  const uint64_t words = bytes.size() / 8, rest = bytes.size() % 8;
-  uint64_t fold = hash64_fold(bytes.data(), words, 0);
-  if (rest != 0) fold ^= term(tail_word(bytes.data() + 8 * words, rest), words);
-  return finish(fold, bytes.size());
+uint64_t hash64_piece(Bytes piece, uint64_t first_word) noexcept {
+  const uint64_t words = piece.size() / 8, rest = piece.size() % 8;
+  uint64_t fold = hash64_fold(piece.data(), words, first_word);
+  if (rest != 0) fold ^= term(tail_word(piece.data() + 8 * words, rest), first_word + words);
+  return fold;
 }
+
+uint64_t hash64_finish(uint64_t fold, uint64_t length) noexcept { return fmix(fold ^ length); }
+
+uint64_t hash64(Bytes bytes) noexcept { return hash64_finish(hash64_piece(bytes, 0), bytes.size()); }
 
 void Hash64::update(Bytes bytes) noexcept {
   const uint8_t* at = bytes.data();
@@ -71,7 +73,7 @@ void Hash64::update(Bytes bytes) noexcept {
 uint64_t Hash64::finish() const noexcept {
   const uint64_t rest = length_ % 8;
   const uint64_t fold = rest == 0 ? fold_ : fold_ ^ term(tail_word(tail_, rest), length_ / 8);
-  return cortiq::finish(fold, length_);
+  return hash64_finish(fold, length_);
 }
 
 std::string hex64(uint64_t value) { return fmt::format("{:016x}", value); }

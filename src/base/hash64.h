@@ -25,6 +25,11 @@ class Hash64 {
 uint64_t hash64_fold(const uint8_t* words, uint64_t count, uint64_t first) noexcept;
 uint64_t hash64_fold_scalar(const uint8_t* words, uint64_t count, uint64_t first) noexcept;
 
+/// For data hashed in pieces by several threads, each beginning at a multiple of 8 bytes: the xor of the pieces' folds
+/// and the whole length give the hash. A piece whose size is not a multiple of 8 is the last one.
+uint64_t hash64_piece(Bytes piece, uint64_t first_word) noexcept;
+uint64_t hash64_finish(uint64_t fold, uint64_t length) noexcept;
+
 /// 16 lower-case hex digits, and back (Parse naming `what` if the text is anything else).
 std::string hex64(uint64_t value);
 uint64_t parse_hex64(std::string_view text, std::string_view what);

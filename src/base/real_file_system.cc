@@ -99,7 +99,7 @@ class RealMapping final : public MappedFile {
 
 class RealOutput final : public OutputFile {
  public:
-  RealOutput(const std::string& path, int flags) : path_(path), file_(path, flags) {
+  RealOutput(const std::string& path, int flags, mode_t mode = 0644) : path_(path), file_(path, flags, mode) {
     end_ = info_of(file_.get(), path).size;
   }
 
@@ -178,6 +178,9 @@ class RealFileSystem final : public FileSystem {
 
   std::unique_ptr<OutputFile> create(const std::string& path) override {
     return std::make_unique<RealOutput>(path, O_RDWR | O_CREAT | O_EXCL);
+  }
+  std::unique_ptr<OutputFile> create_private(const std::string& path) override {
+    return std::make_unique<RealOutput>(path, O_RDWR | O_CREAT | O_EXCL, 0600);
   }
   std::unique_ptr<OutputFile> open_for_update(const std::string& path) override {
     return std::make_unique<RealOutput>(path, O_RDWR);

@@ -9,7 +9,7 @@
 namespace cortiq::cmf {
 
 enum class LayerType { FullAttention, SlidingAttention, LinearAttention, ShortConv, Kda };
-enum class NormStyle { Qwen, Gemma };          // x̂·w and x̂·(1+w)
+enum class NormStyle { Qwen, Gemma };  // x̂·w and x̂·(1+w)
 enum class Activation { Silu, GeluTanh };
 
 struct Yarn {

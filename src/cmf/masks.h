@@ -1,0 +1,14 @@
+#pragma once
+#include "cmf/file.h"
+
+namespace cortiq::cmf {
+
+/// Reads a masks section (§5, FORMAT_FACTS §6) for a model of this arch. `loop_masks`: feature bit 5, without which a
+/// mask may not have a row per visit (decisions: loop masks). Bounds for what lies outside the section, Parse for the
+/// rest.
+Masks parse_masks(Bytes section, const Arch& arch, bool loop_masks, std::string_view what);
+
+/// True if a mask of the section carries a row per visit of a looped model, which is what feature bit 5 announces.
+bool has_visit_rows(const Masks& masks, const Arch& arch);
+
+}  // namespace cortiq::cmf

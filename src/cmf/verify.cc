@@ -1,0 +1,199 @@
+#include "cmf/verify.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+
+#include "base/hash64.h"
+#include "cmf/envelope.h"
+#include "cmf/file_warnings.h"
+#include "cmf/signature.h"
+
+namespace cortiq::cmf {
+namespace {
+
+constexpr uint64_t kPiece = uint64_t{4} << 20;
+constexpr size_t kReportsPerTensor = 16;
+
+// Bytes of one row where rows follow each other as whole payloads of their own, so that a piece's values are looked at
+// while its bytes are in the cache; 0 for the other dtypes, whose scales are a small plane beside the codes.
+uint64_t row_bytes(const Tensor& tensor) {
+  using codec::Dtype;
+  switch (tensor.dtype) {
+    case Dtype::F32:
+    case Dtype::F16:
+    case Dtype::BF16:
+    case Dtype::U8:
+    case Dtype::Q4Tiled:
+    case Dtype::Q1:
+      return tensor.shape.rows() == 0 ? 0 : tensor.nbytes / tensor.shape.rows();
+    default:
+      return 0;
+  }
+}
+
+// A part of one tensor: bytes to hash and rows whose values are checked.
+struct Piece {
+  uint32_t tensor;
+  uint64_t begin, end, first_row, last_row;
+};
+
+void add_pieces(std::vector<Piece>& out, uint32_t index, const Tensor& tensor) {
+  const uint64_t rows = tensor.shape.rows(), bytes = row_bytes(tensor);
+  if (tensor.nbytes <= kPiece || bytes > kPiece) {
+    out.push_back({index, 0, tensor.nbytes, 0, rows});
+    return;
+  }
+  if (bytes == 0) {
+    out.push_back({index, 0, 0, 0, rows});
+    for (uint64_t at = 0; at < tensor.nbytes; at += kPiece) {
+      out.push_back({index, at, std::min(at + kPiece, tensor.nbytes), 0, 0});
+    }
+    return;
+  }
+  const uint64_t step = std::max<uint64_t>(8, kPiece / bytes / 8 * 8);  // 8 rows: pieces begin at whole words
+  for (uint64_t row = 0; row < rows; row += step) {
+    const uint64_t last = std::min(rows, row + step);
+    out.push_back({index, row * bytes, last * bytes, row, last});
+  }
+}
+
+codec::Shape rows_of(const Tensor& tensor, uint64_t first, uint64_t last) {
+  codec::Shape shape = tensor.shape;
+  if (shape.rank >= 2) shape.dims[0] = static_cast<uint32_t>(last - first);
+  return shape;
+}
+
+void check_tensors(const File& file, Report& report, ThreadPool& pool, Progress& progress, const Cancellation& cancel) {
+  const std::span<const Tensor> tensors = file.tensors();
+  std::vector<Piece> pieces;
+  for (uint32_t i = 0; i < tensors.size(); ++i) add_pieces(pieces, i, tensors[i]);
+  std::vector<std::atomic<uint64_t>> folds(tensors.size());
+  std::mutex mutex;
+  std::vector<std::pair<size_t, codec::ValueProblem>> found;  // piece, what
+  pool.run(pieces.size(), [&](size_t i) {
+    cancel.check();
+    const Piece& piece = pieces[i];
+    const Tensor& tensor = tensors[piece.tensor];
+    const Bytes payload = file.payload(tensor);
+    folds[piece.tensor].fetch_xor(hash64_piece(payload.slice(piece.begin, piece.end - piece.begin), piece.begin / 8),
+                                  std::memory_order_relaxed);
+    if (piece.first_row != piece.last_row) {
+      std::vector<codec::ValueProblem> bad;
+      const bool whole = piece.begin == 0 && piece.last_row == tensor.shape.rows();
+      const Bytes part = whole ? payload : payload.slice(piece.begin, piece.end - piece.begin);
+      codec::of(tensor.dtype)
+          .check_values(part, whole ? tensor.shape : rows_of(tensor, piece.first_row, piece.last_row),
+                        kReportsPerTensor, bad);
+      if (!bad.empty()) {
+        const std::lock_guard lock(mutex);
+        for (auto& one : bad) found.emplace_back(i, std::move(one));
+      }
+    }
+    progress.advance(piece.end - piece.begin);
+  });
+
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.first, a.second.row) < std::tie(b.first, b.second.row);
+  });
+  auto next = found.begin();
+  for (uint32_t i = 0; i < tensors.size(); ++i) {
+    const std::string where = "tensor " + printable(tensors[i].name);
+    if (const uint64_t hash = hash64_finish(folds[i], tensors[i].nbytes); hash != tensors[i].hash) {
+      report.problems.push_back({ErrorKind::HashMismatch, where,
+                                 fmt::format("{}: {}: the bytes hash to {}, the directory says {}", file.path(), where,
+                                             hex64(hash), hex64(tensors[i].hash))});
+    }
+    for (size_t reports = 0; next != found.end() && pieces[next->first].tensor == i; ++next) {
+      if (reports++ >= kReportsPerTensor) continue;
+      const uint64_t first = pieces[next->first].first_row;
+      report.problems.push_back(
+          {ErrorKind::Parse, where,
+           fmt::format("{}: {}: {}{}", file.path(), where, first == 0 ? "" : fmt::format("from row {} on: ", first),
+                       next->second.message)});
+    }
+  }
+}
+
+void check_section(Report& report, const File& file, std::string_view section, Bytes bytes,
+                   std::optional<uint64_t> stored) {
+  if (bytes.empty()) return;
+  if (!stored) {
+    report.warnings.push_back(fmt::format("{}: the {} section is protected by no hash", file.path(), section));
+    report.unprotected += bytes.size();
+    return;
+  }
+  if (const uint64_t hash = hash64(bytes); hash != *stored) {
+    report.problems.push_back({ErrorKind::HashMismatch, std::string(section),
+                               fmt::format("{}: the {} section hashes to {}, {} is recorded", file.path(), section,
+                                           hex64(hash), hex64(*stored))});
+  }
+}
+
+void check_sections(Report& report, const File& file) {
+  // §8.1: zero in the envelope means absent.
+  const auto recorded = [](uint64_t hash) { return hash == 0 ? std::nullopt : std::optional(hash); };
+  const Envelope& envelope = file.envelope();
+  const SectionHashes& hashes = file.header().section_hashes;
+  check_section(report, file, "header", file.header_bytes(), recorded(envelope.header_hash));
+  check_section(report, file, "directory", file.directory_bytes(), recorded(envelope.directory_hash));
+  check_section(report, file, "masks", file.masks_bytes(), hashes.masks);
+  check_section(report, file, "index", file.index_bytes(), hashes.index);
+  const Bytes vocab = file.vocab_bytes();
+  check_section(report, file, "tokenizer", vocab, hashes.vocab);
+  try {
+    file.tokenizer_json();
+  } catch (const Error& error) {
+    report.problems.push_back({error.kind(), "tokenizer", error.what()});
+  }
+}
+
+void check_file(const File& file, const VerifyOptions& options, Report& report, ThreadPool& pool, FileSystem& files,
+                Progress& progress, const Cancellation& cancel) {
+  report.tensors += file.tensors().size();
+  report.bytes += file.size();
+  check_sections(report, file);
+  check_tensors(file, report, pool, progress, cancel);
+  const Unprotected left = find_unprotected(file);
+  report.unprotected += left.bytes;
+  for (std::string& warning : file_warnings(file, left)) report.warnings.push_back(std::move(warning));
+
+  const SignatureCheck signature = check_signature(files, file.path(), file.mapping().bytes(), options.pubkey, cancel);
+  if (signature.state == Signature::Invalid) {
+    report.problems.push_back({signature.kind, "signature", signature.message});
+  }
+  // Of a set, the worst: one unsigned or wrongly signed shard makes the whole so.
+  if (report.signature != name(Signature::Invalid)) report.signature = name(signature.state);
+}
+
+}  // namespace
+
+Report verify(const std::string& path, const VerifyOptions& options, ThreadPool& pool, FileSystem& files,
+              Progress& progress, const Cancellation& cancel) {
+  const auto begin = std::chrono::steady_clock::now();
+  Report report;
+  report.file = path;
+  try {
+    std::vector<std::shared_ptr<const File>> all;
+    if (options.whole_set) {
+      const auto set = FileSet::open(path, files);
+      all.assign(set->files().begin(), set->files().end());
+    } else {
+      all.push_back(File::open(path, files));
+    }
+    uint64_t total = 0;
+    for (const auto& file : all) total += file->envelope().data.length;
+    progress.begin("verify", total);
+    for (const auto& file : all) check_file(*file, options, report, pool, files, progress, cancel);
+    progress.end();
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::Cancelled || error.kind() == ErrorKind::Usage) throw;
+    report.problems.push_back({error.kind(), "file", error.what()});
+  }
+  report.valid = report.problems.empty();
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return report;
+}
+
+}  // namespace cortiq::cmf
