@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <cstdint>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -7,10 +8,12 @@
 namespace cortiq {
 
 /// The name that the fewest insertions, deletions and replacements turn into `text`: what an error proposes for a name
-/// that is not known. The first of equals; empty if there are no names. Meant for words, not for long texts.
-inline std::string_view nearest(std::string_view text, std::span<const std::string_view> names) {
+/// that is not known. The first of equals; empty if no name takes fewer than `limit` changes. Meant for words, not for
+/// long texts.
+inline std::string_view nearest(std::string_view text, std::span<const std::string_view> names,
+                                size_t limit = SIZE_MAX) {
   std::string_view best;
-  size_t least = SIZE_MAX;
+  size_t least = limit;
   text = text.substr(0, 64);
   std::vector<size_t> row(text.size() + 1);
   for (const std::string_view name : names) {

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/nearest.h"
 
 namespace cortiq::cli {
 
@@ -117,27 +118,8 @@ bool Flags::parse(const std::vector<std::string>& arguments) {
 }
 
 std::string nearest(const std::string& word, const std::vector<std::string>& names) {
-  std::string best;
-  size_t least = word.size() / 2 + 1;
-  for (const auto& name : names) {
-    // Levenshtein distance, one row at a time.
-    std::vector<size_t> row(name.size() + 1);
-    for (size_t j = 0; j <= name.size(); ++j) row[j] = j;
-    for (size_t i = 1; i <= word.size(); ++i) {
-      size_t diagonal = row[0];
-      row[0] = i;
-      for (size_t j = 1; j <= name.size(); ++j) {
-        const size_t substituted = diagonal + (word[i - 1] != name[j - 1]);
-        diagonal = row[j];
-        row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-      }
-    }
-    if (row.back() < least) {
-      least = row.back();
-      best = name;
-    }
-  }
-  return best;
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  return std::string(cortiq::nearest(word, views, word.size() / 2 + 1));
 }
 
 }  // namespace cortiq::cli
