@@ -294,10 +294,11 @@ class Multiplication {
 }  // namespace
 
 const KernelTable& kernels_for(Isa isa) noexcept {
-  switch (isa) {
-    default:
-      return kScalarKernels;
-  }
+#if defined(__x86_64__)
+  if (isa == Isa::Avx512) return kAvx512Kernels;
+#endif
+  (void)isa;
+  return kScalarKernels;
 }
 
 Workspace::Workspace() : state_(std::make_unique<State>()) { state_->table = &kernels_for(active_isa()); }

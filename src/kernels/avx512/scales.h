@@ -1,0 +1,132 @@
+#pragma once
+// Group scales of a block of 16 rows as f32 [group][stride], rows as lanes.
+#include "kernels/avx512/unpack.h"
+
+namespace cortiq::kernels {
+namespace {
+
+/// Rungs of the q4tp ladders of 16 rows, [row][32].
+struct alignas(64) Ladders {
+  float at[kBlockRows][32];
+};
+
+// The passes below are not inlined: their need of registers must not disturb the main loops.
+
+__attribute__((noinline)) void make_ladders(const Block& block, Ladders& out) {
+  zf rung = _mm512_loadu_ps(block.first);
+  const zf ratio = _mm512_loadu_ps(block.ratio);
+  for (uint32_t half = 0; half < 2; ++half) {
+    zf t[16];
+#pragma GCC unroll 16
+    for (uint32_t c = 0; c < 16; ++c) {
+      t[c] = rung;
+      rung = _mm512_mul_ps(rung, ratio);
+    }
+    transpose16(t);
+    for (uint32_t r = 0; r < kBlockRows; ++r) _mm512_store_ps(&out.at[r][16 * half], t[r]);
+  }
+}
+
+/// Asks for the lines that the main loop will need next while a scale pass keeps the memory idle.
+struct Ahead {
+  RowPointers rows;  ///< nullptr: nothing to ask for
+  uint64_t offset;
+};
+
+CORTIQ_INLINE void prefetch_ahead(const Ahead& ahead, uint32_t round, uint32_t r) {
+  if (ahead.rows) prefetch(ahead.rows[2 * round + r / 8] + ahead.offset + 64 * (r % 8));
+}
+
+CORTIQ_INLINE void store_transposed(zf* t, uint64_t groups, float* out, uint64_t stride) {
+  transpose16(t);
+#pragma GCC unroll 16
+  for (uint32_t g = 0; g < 16; ++g) {
+    if (g < groups) _mm512_store_ps(out + g * stride, t[g]);
+  }
+}
+
+/// q4tp, groups [first, last); first is a multiple of 16.
+__attribute__((noinline)) void rung_scales(const Block& block, const Ladders& ladders, uint64_t row_bytes,
+                                           uint64_t first, uint64_t last, float* out, uint64_t stride, Ahead ahead) {
+  const __m128i spread = _mm_setr_epi8(0, 1, 2, 3, 4, -1, -1, -1, 5, 6, 7, 8, 9, -1, -1, -1);
+  const __m128i shift = _mm_setr_epi8(0, 5, 10, 15, 20, 25, 30, 35, 0, 5, 10, 15, 20, 25, 30, 35);
+  uint32_t round = 0;
+  for (uint64_t g = first; g < last; g += 16, ++round) {
+    const uint64_t at = g / 8 * 5, left = row_bytes - at;
+    const __mmask16 have = first_lanes(static_cast<uint32_t>(left < 10 ? left : 10));
+    zf t[16];
+#pragma GCC unroll 16
+    for (uint32_t r = 0; r < kBlockRows; ++r) {
+      __m128i codes = _mm_shuffle_epi8(_mm_maskz_loadu_epi8(have, block.scales[r] + at), spread);
+      codes = _mm_and_si128(_mm_multishift_epi64_epi8(shift, codes), _mm_set1_epi8(31));
+      t[r] = _mm512_permutex2var_ps(_mm512_load_ps(ladders.at[r]), _mm512_cvtepu8_epi32(codes),
+                                    _mm512_load_ps(ladders.at[r] + 16));
+      prefetch_ahead(ahead, round, r);
+    }
+    store_transposed(t, last - g, out + g * stride, stride);
+  }
+}
+
+/// A plane of halves (q4_block, vbit), groups [first, last).
+__attribute__((noinline)) void half_scales(const Block& block, uint64_t first, uint64_t last, float* out,
+                                           uint64_t stride, Ahead ahead) {
+  uint32_t round = 0;
+  for (uint64_t g = first; g < last; g += 16, ++round) {
+    const __mmask16 have = last - g < 16 ? first_lanes(static_cast<uint32_t>(last - g)) : 0xFFFF;
+    zf t[16];
+#pragma GCC unroll 16
+    for (uint32_t r = 0; r < kBlockRows; ++r) {
+      t[r] = _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(have, block.scales[r] + 2 * g));
+      prefetch_ahead(ahead, round, r);
+    }
+    store_transposed(t, last - g, out + g * stride, stride);
+  }
+}
+
+/// Tiles of W.
+template <Weights W>
+__attribute__((noinline)) void tile_scales(const Block& block, uint64_t groups, float* out, uint64_t stride) {
+  constexpr uint64_t kTile = kStepBytes<W> / 4;
+  for (uint64_t g = 0; g < groups; g += 4) {
+    const uint64_t n = groups - g < 4 ? groups - g : 4;
+    const __mmask64 have = first_bytes(kTile * n < 64 ? kTile * n : 3 * kTile + 2);
+    zi s[2];
+    zf scale[4];
+#pragma GCC unroll 16
+    for (uint32_t r = 0; r < kBlockRows; ++r) {
+      collect_scales<W>(_mm512_maskz_loadu_epi8(have, block.codes[r] + kTile * g), r, s);
+    }
+    order_scales(s, scale);
+    for (uint64_t i = 0; i < n; ++i) _mm512_store_ps(out + (g + i) * stride, scale[i]);
+  }
+}
+
+/// All groups of a block; Q8 has none.
+CORTIQ_INLINE void group_scales(const Planes& w, const Block& block, float* out, uint64_t stride) {
+  switch (w.weights) {
+    case Weights::Q8:
+      break;
+    case Weights::Q4Block:
+    case Weights::Vbit:
+      half_scales(block, 0, w.groups, out, stride, {});
+      break;
+    case Weights::Q4tp: {
+      Ladders ladders;
+      make_ladders(block, ladders);
+      rung_scales(block, ladders, w.scale_stride, 0, w.groups, out, stride, {});
+      break;
+    }
+    case Weights::Q4Tiled:
+      tile_scales<Weights::Q4Tiled>(block, w.groups, out, stride);
+      break;
+    case Weights::Q1:
+      tile_scales<Weights::Q1>(block, w.groups, out, stride);
+      break;
+    case Weights::Q1t:
+      tile_scales<Weights::Q1t>(block, w.groups, out, stride);
+      break;
+  }
+}
+
+}  // namespace
+}  // namespace cortiq::kernels

@@ -1,0 +1,30 @@
+#include "kernels/avx512/kernels.h"
+
+namespace cortiq::kernels {
+namespace avx512 {
+namespace {
+
+uint32_t tile_limit(uint64_t tokens) noexcept { return tokens <= 8 ? 8 : 6; }
+
+uint64_t token_bytes(Flavour, uint64_t tokens, uint64_t groups) noexcept {
+  return tokens == 1 ? (groups + 3) / 4 * kSingleStepBytes : 40 * groups;
+}
+
+// A panel, its scales and a stage are the largest demand: 36 bytes a column rounded up to 512, and 16 KB.
+uint64_t scratch_bytes(const Planes& weight, uint64_t) noexcept {
+  return (weight.groups + 15) / 16 * 16 * (32 * 32 + 32 * 4) + 16 * 8 * 128;
+}
+
+void integer(const IntegerJob& job) noexcept {
+  if (job.tile_count > 1) return panels(job);
+  if (job.tiles[0].tokens > 1) return few(job);
+  single(job);
+}
+
+}  // namespace
+}  // namespace avx512
+
+const KernelTable kAvx512Kernels = {avx512::tile_limit, avx512::token_bytes, avx512::scratch_bytes, avx512::quantise,
+                                    avx512::integer,    avx512::floating,    avx512::widen};
+
+}  // namespace cortiq::kernels

@@ -1,0 +1,185 @@
+#pragma once
+// From stored codes to unsigned bytes, one row and one step (four groups, 128 columns) at a time.
+#include "kernels/avx512/vectors.h"
+
+namespace cortiq::kernels {
+namespace {
+
+/// Bytes of a step in the plane of codes; for Vbit they depend on the row: 16 times its bits.
+template <Weights W>
+inline constexpr uint32_t kStepBytes = W == Weights::Q8        ? 128
+                                       : W == Weights::Q4Tiled ? 72
+                                       : W == Weights::Q1      ? 24
+                                       : W == Weights::Q1t     ? 36
+                                                               : 64;
+/// Scales stand beside the codes, in tiles.
+template <Weights W>
+inline constexpr bool kTiled = W == Weights::Q4Tiled || W == Weights::Q1 || W == Weights::Q1t;
+template <Weights W>
+inline constexpr bool kNibbles = W == Weights::Q4Tiled || W == Weights::Q4Block || W == Weights::Q4tp;
+/// Sums of eight products of an unsigned code and an activation fit 16 bits.
+template <Weights W>
+inline constexpr bool kSmall = W != Weights::Q8&& W != Weights::Vbit;
+
+/// 32 columns' activations are held as two vectors of 16: `low` and `high` are the first and second halves of the four
+/// groups, except for nibbles, where they are the even and the odd columns. 128-bit lane = group.
+struct Step {
+  zi low, high;
+  zi raw;  ///< kTiled: what was loaded, with the scales in it
+};
+
+inline constexpr ByteTable kTile18 = byte_table([](uint32_t i) { return (i / 16 * 18 + 2 + i % 16) & 63; });
+inline constexpr ByteTable kTile6Low = byte_table([](uint32_t i) { return i / 16 * 6 + 2 + i % 16 / 8; });
+inline constexpr ByteTable kTile6High = byte_table([](uint32_t i) { return i / 16 * 6 + 4 + i % 16 / 8; });
+// Byte j of a qword gets bit j at position 1: the shift is j − 1, rotating.
+inline constexpr ByteTable kSignShift = byte_table([](uint32_t i) { return (i % 8 + 63) % 64; });
+
+// Ternary: the seven code bytes of tile L become words 8L … 8L+6.
+inline constexpr ByteTable kTile9Words =
+    byte_table([](uint32_t i) { return i % 16 < 14 ? i / 16 * 9 + 2 + i % 16 / 2 : 0; });
+inline constexpr uint64_t kTile9Mask = 0x1555155515551555;
+// Columns 8h … 8h+7 of a group begin in code byte (8h)/5 and need at most four words from there.
+constexpr uint32_t ternary_word(uint32_t h) { return 8 * h / 5; }
+template <uint32_t half>
+inline constexpr ByteTable kTernaryWords = byte_table([](uint32_t i) {
+  return i / 16 * 16 + 2 * ternary_word(2 * half + i % 16 / 8) + i % 8;
+});
+template <uint32_t half>
+inline constexpr ByteTable kTernaryShift = byte_table([](uint32_t i) {
+  const uint32_t h = 2 * half + i % 16 / 8, column = 8 * h + i % 8;
+  return 16 * (column / 5 - ternary_word(h)) + 2 * (column % 5);
+});
+
+// vbit: eight codes are `bits` bytes, most significant first; as a big-endian number in a qword, code j begins at bit
+// bits·(7−j).
+struct VbitTable {
+  ByteTable bytes, shift;
+};
+constexpr VbitTable vbit_table(uint32_t bits) {
+  VbitTable table{};
+  for (uint32_t i = 0; i < 64; ++i) {
+    const uint32_t p = i % 8;
+    table.bytes.at[i] = static_cast<uint8_t>(p < bits ? i / 8 * bits + (bits - 1 - p) : 0);
+    table.shift.at[i] = static_cast<uint8_t>(bits * (7 - p));
+  }
+  return table;
+}
+inline constexpr VbitTable kVbit[9] = {vbit_table(1), vbit_table(1), vbit_table(2), vbit_table(3), vbit_table(4),
+                                       vbit_table(5), vbit_table(6), vbit_table(7), vbit_table(8)};
+
+/// 64 codes of a vbit row, natural order, as u − L + 127.
+CORTIQ_INLINE zi unpack_vbit(const uint8_t* at, uint32_t bits, __mmask64 have) {
+  zi v = _mm512_permutexvar_epi8(load_table(kVbit[bits].bytes), _mm512_maskz_loadu_epi8(have, at));
+  v = _mm512_multishift_epi64_epi8(load_table(kVbit[bits].shift), v);
+  const uint32_t mask = (1u << bits) - 1, lift = 128 - (1u << (bits - 1));
+  v = _mm512_and_si512(v, _mm512_set1_epi32(static_cast<int>(mask * 0x01010101u)));
+  return _mm512_add_epi8(v, _mm512_set1_epi32(static_cast<int>(lift * 0x01010101u)));
+}
+
+/// Base-3 codes of four tiles as words of five 2-bit digits, lowest first (3 stands for 0: code bytes from 243 on).
+CORTIQ_INLINE zi ternary_digits(zi raw) {
+  const zi b = _mm512_maskz_permutexvar_epi8(kTile9Mask, load_table(kTile9Words), raw);
+  const auto over = [&](short reciprocal) __attribute__((always_inline)) {
+    return _mm512_mulhi_epu16(b, _mm512_set1_epi16(reciprocal));
+  };
+  // With n_i = floor(b / 3^i), digit i is n_i − 3·n_(i+1); Σ digit_i·4^i = b + n_1 + 4·n_2 + 16·n_3 + 64·n_4.
+  zi sum = _mm512_add_epi16(over(2428), _mm512_slli_epi16(over(810), 2));
+  sum = _mm512_add_epi16(over(7282), _mm512_slli_epi16(sum, 2));
+  sum = _mm512_add_epi16(over(21846), _mm512_slli_epi16(sum, 2));
+  return _mm512_add_epi16(b, sum);
+}
+template <uint32_t half>
+CORTIQ_INLINE zi ternary_codes(zi digits) {
+  const zi value = _mm512_broadcast_i32x4(_mm_set1_epi32(0x01000201));  // 0 → 1, 1 → 2, 2 → 0, 3 → 1
+  zi v = _mm512_permutexvar_epi8(load_table(kTernaryWords<half>), digits);
+  v = _mm512_multishift_epi64_epi8(load_table(kTernaryShift<half>), v);
+  return _mm512_shuffle_epi8(value, _mm512_and_si512(v, _mm512_set1_epi8(3)));
+}
+
+/// One row's step at `at`. FULL: all four groups are there; otherwise `columns` of them (Q8: any number).
+template <Weights W, bool FULL>
+CORTIQ_INLINE Step unpack(const uint8_t* at, uint32_t bits, uint32_t columns) {
+  Step s{};
+  if constexpr (W == Weights::Q8 || W == Weights::Vbit) {
+    zi z0, z1;
+    if constexpr (W == Weights::Q8) {
+      const zi flip = _mm512_set1_epi8(static_cast<char>(0x80));
+      z0 = FULL ? load_bytes(at) : _mm512_maskz_loadu_epi8(first_bytes(columns), at);
+      z1 = FULL ? load_bytes(at + 64) : _mm512_maskz_loadu_epi8(first_bytes(columns > 64 ? columns - 64 : 0), at + 64);
+      z0 = _mm512_xor_si512(z0, flip);
+      z1 = _mm512_xor_si512(z1, flip);
+    } else {
+      const uint32_t bytes = FULL ? 16 * bits : columns / 8 * bits;
+      z0 = unpack_vbit(at, bits, first_bytes(bytes < 8 * bits ? bytes : 8 * bits));
+      z1 = unpack_vbit(at + 8 * bits, bits, first_bytes(bytes > 8 * bits ? bytes - 8 * bits : 0));
+    }
+    s.low = _mm512_shuffle_i32x4(z0, z1, 0x88);
+    s.high = _mm512_shuffle_i32x4(z0, z1, 0xDD);
+  } else if constexpr (kNibbles<W>) {
+    const zi nibble = _mm512_set1_epi8(15);
+    const uint32_t bytes = columns / 32 * (kStepBytes<W> / 4);
+    s.raw = FULL ? load_bytes(at) : _mm512_maskz_loadu_epi8(first_bytes(bytes), at);
+    zi v = s.raw;
+    if constexpr (W == Weights::Q4Tiled) {
+      // 64 bytes hold three tiles and the scale of the fourth; only the full step has a fourth to complete.
+      v = _mm512_permutexvar_epi8(load_table(kTile18), v);
+      if constexpr (FULL) {
+        v = _mm512_mask_broadcast_i32x4(v, 0xF000, _mm_loadu_si128(reinterpret_cast<const __m128i*>(at + 56)));
+      }
+    }
+    s.low = _mm512_and_si512(v, nibble);
+    s.high = _mm512_and_si512(_mm512_srli_epi16(v, 4), nibble);
+  } else if constexpr (W == Weights::Q1) {
+    const zi one = _mm512_set1_epi8(2), shift = load_table(kSignShift);
+    s.raw = _mm512_maskz_loadu_epi8(FULL ? 0xFFFFFF : first_bytes(columns / 32 * 6), at);
+    s.low = _mm512_permutexvar_epi8(load_table(kTile6Low), s.raw);
+    s.high = _mm512_permutexvar_epi8(load_table(kTile6High), s.raw);
+    s.low = _mm512_and_si512(_mm512_multishift_epi64_epi8(shift, s.low), one);
+    s.high = _mm512_and_si512(_mm512_multishift_epi64_epi8(shift, s.high), one);
+  } else {
+    s.raw = _mm512_maskz_loadu_epi8(FULL ? 0xFFFFFFFFF : first_bytes(columns / 32 * 9), at);
+    const zi digits = ternary_digits(s.raw);
+    s.low = ternary_codes<0>(digits);
+    s.high = ternary_codes<1>(digits);
+  }
+  return s;
+}
+
+// The four halves of a step's tiles, repeated in every qword.
+template <Weights W>
+inline constexpr ByteTable kTileScales = byte_table([](uint32_t i) { return i % 8 / 2 * (kStepBytes<W> / 4) + i % 2; });
+
+/// Puts the four scales of row j into qword j % 8 of s[j / 8].
+template <Weights W>
+CORTIQ_INLINE void collect_scales(zi raw, uint32_t j, zi* s) {
+  const zi index = load_table(kTileScales<W>);
+  s[j / 8] = j % 8 == 0 ? _mm512_permutexvar_epi8(index, raw)
+                        : _mm512_mask_permutexvar_epi8(s[j / 8], 0xFFull << 8 * (j % 8), index, raw);
+}
+
+struct alignas(64) WordTable {
+  uint16_t at[32];
+};
+template <uint32_t half>
+constexpr WordTable scale_order() {
+  WordTable table{};
+  for (uint32_t i = 0; i < 32; ++i) {
+    const uint32_t row = i % 16, group = 2 * half + i / 16;
+    table.at[i] = static_cast<uint16_t>(row / 8 * 32 + row % 8 * 4 + group);
+  }
+  return table;
+}
+inline constexpr WordTable kScaleOrder[2] = {scale_order<0>(), scale_order<1>()};
+
+/// From collected halves to four vectors: scale[g] = group g of the 16 rows.
+CORTIQ_INLINE void order_scales(const zi* s, zf* scale) {
+#pragma GCC unroll 2
+  for (int h = 0; h < 2; ++h) {
+    const zi t = _mm512_permutex2var_epi16(s[0], _mm512_load_si512(kScaleOrder[h].at), s[1]);
+    scale[2 * h] = _mm512_cvtph_ps(_mm512_castsi512_si256(t));
+    scale[2 * h + 1] = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(t, 1));
+  }
+}
+
+}  // namespace
+}  // namespace cortiq::kernels
