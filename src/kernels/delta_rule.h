@@ -7,11 +7,11 @@
 
 namespace cortiq::kernels {
 
-/// The recurrent state of one gated-delta-net layer of one sequence (ENGINE_FACTS §8, decisions 5): S at the last border
-/// (a multiple of 64 positions) and what the rows since then add to it, all f32. Every output is computed from these in
-/// one order, whatever the batch: prefill, decoding and verification agree bit for bit, and a rollback within the chunk
-/// only lowers `pending`. A call with pending + n ≥ 64 passes a border and folds its rows into S; who may have to roll
-/// back behind it copies the arrays first.
+/// The recurrent state of one gated-delta-net layer of one sequence (ENGINE_FACTS §8, decisions 5): S at the last
+/// border (a multiple of 64 positions) and what the rows since then add to it, all f32. Every output is computed from
+/// these in one order, whatever the batch: prefill, decoding and verification agree bit for bit, and a rollback within
+/// the chunk only lowers `pending`. A call with pending + n ≥ 64 passes a border and folds its rows into S; who may
+/// have to roll back behind it copies the arrays first.
 ///
 /// Memory is the caller's; a new sequence starts with state zero and pending 0, the other arrays need no values.
 struct DeltaState {
@@ -29,6 +29,11 @@ inline constexpr uint32_t kDeltaChunk = 64;
 /// into the state.
 void delta_rule(DeltaState& state, uint64_t n, const float* q, const float* k, const float* v, const float* g,
                 const float* beta, float* o, Workspace& workspace, ThreadPool& pool);
+
+struct DeltaKernels;
+/// The same with the kernels of a given instruction set.
+void delta_rule(DeltaState& state, uint64_t n, const float* q, const float* k, const float* v, const float* g,
+                const float* beta, float* o, const DeltaKernels& kernels, Scratch& scratch, ThreadPool& pool);
 
 /// Causal depthwise convolution with SiLU over `channels` (ENGINE_FACTS §8 step 2): ring holds the last kernel−1 raw
 /// inputs, oldest first, and is updated. weight [channels][kernel].
