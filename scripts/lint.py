@@ -22,9 +22,8 @@ LAYERS = {
     "engine": ["cmf", "text", "kernels", "codec", "base"],
     "convert": ["cmf", "text", "codec", "base"],
     "skills": ["engine", "convert", "cmf", "text", "kernels", "codec", "base"],
-    "serve": ["engine", "skills", "cmf", "text", "kernels", "codec", "base"],
-    "image": ["engine", "cmf", "text", "kernels", "codec", "base"],
-    "cli": ["skills", "serve", "image", "convert", "engine", "cmf", "text", "kernels", "codec", "base"],
+    "api": ["engine", "convert", "cmf", "text", "kernels", "codec", "base"],
+    "cli": ["skills", "convert", "engine", "cmf", "text", "kernels", "codec", "base"],
 }
 FORBIDDEN = [r"/work/", r"\bTODO\b", r"\bFIXME\b", r"\bXXX\b", r"registry\.npmjs", r"deb\.debian\.org"]
 INCLUDE = re.compile(r'^\s*#include "([a-z_]+)/', re.M)
