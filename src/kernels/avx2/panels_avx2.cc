@@ -1,0 +1,121 @@
+// Matrix × several tokens: 16 rows are unpacked once to 16-bit integers, [group][16 pairs of columns][16 rows][2], and
+// meet 2 or 3 tokens at a time: 6 integer and 6 float accumulators. Without VNNI a product of bytes either saturates or
+// needs a sign move for each row and token; 16 bits take the same number of instructions and one path for all dtypes.
+#include "kernels/avx2/kernels.h"
+#include "kernels/avx2/scales.h"
+
+namespace cortiq::kernels::avx2 {
+namespace {
+
+constexpr uint64_t kPanelGroup = 32 * kBlockRows;  // values
+
+template <Weights W>
+void fill_panel(const Planes& w, const Block& block, int16_t* stage, int16_t* panel) {
+  for (uint64_t first = 0; first < w.groups; first += kStageGroups) {
+    const uint64_t last = first + kStageGroups < w.groups ? first + kStageGroups : w.groups;
+    fill_stage<W>(w, block, 0, kBlockRows, first, last, stage);
+    for (uint64_t g = first; g < last; ++g) {
+      for (uint32_t half = 0; half < 2; ++half) {    // of the rows
+        for (uint32_t part = 0; part < 2; ++part) {  // 16 columns each
+          yf t[8];
+#pragma GCC unroll 8
+          for (uint32_t r = 0; r < kLanes; ++r) {
+            const int16_t* at = stage + kStageRow * (kLanes * half + r) + 32 * (g - first) + 16 * part;
+            t[r] = _mm256_castsi256_ps(load_bytes(at));
+          }
+          transpose8(t);
+          for (uint32_t k = 0; k < 8; ++k) {
+            int16_t* out = panel + kPanelGroup * g + 32 * (8 * part + k) + 16 * half;
+            _mm256_store_si256(reinterpret_cast<yi*>(out), _mm256_castps_si256(t[k]));
+          }
+        }
+      }
+    }
+  }
+}
+
+template <bool SCALED, uint32_t T>
+void multiply_tile(const int16_t* panel, const float* scales, uint64_t groups, const uint8_t* token, yf* acc) {
+  yf sum[2 * T];
+#pragma GCC unroll 6
+  for (uint32_t i = 0; i < 2 * T; ++i) sum[i] = _mm256_setzero_ps();
+  for (uint64_t g = 0; g < groups; ++g, panel += kPanelGroup, scales += kBlockRows, token += kTokenGroupBytes * T) {
+    yi dot[2 * T];
+#pragma GCC unroll 6
+    for (uint32_t i = 0; i < 2 * T; ++i) dot[i] = _mm256_setzero_si256();
+#pragma GCC unroll 4
+    for (uint32_t k = 0; k < 16; ++k) {
+      const yi w0 = load_bytes(panel + 32 * k), w1 = load_bytes(panel + 32 * k + 16);
+#pragma GCC unroll 3
+      for (uint32_t t = 0; t < T; ++t) {
+        const yi x = broadcast(token + 4 * (k * T + t));
+        dot[2 * t] = _mm256_add_epi32(dot[2 * t], _mm256_madd_epi16(w0, x));
+        dot[2 * t + 1] = _mm256_add_epi32(dot[2 * t + 1], _mm256_madd_epi16(w1, x));
+      }
+    }
+#pragma GCC unroll 3
+    for (uint32_t t = 0; t < T; ++t) {
+      const yf x = broadcast_float(token + 4 * (16 * T + t));
+      sum[2 * t] = accumulate(dot[2 * t], SCALED ? _mm256_mul_ps(_mm256_load_ps(scales), x) : x, sum[2 * t]);
+      sum[2 * t + 1] =
+          accumulate(dot[2 * t + 1], SCALED ? _mm256_mul_ps(_mm256_load_ps(scales + kLanes), x) : x, sum[2 * t + 1]);
+    }
+  }
+#pragma GCC unroll 6
+  for (uint32_t i = 0; i < 2 * T; ++i) acc[i] = sum[i];
+}
+
+template <Weights W>
+void multiply(const IntegerJob& job) {
+  constexpr bool kScaled = W != Weights::Q8;
+  const Planes& w = *job.weight;
+  float* scales = reinterpret_cast<float*>(job.scratch);
+  int16_t* panel = reinterpret_cast<int16_t*>(scales + kBlockRows * w.groups);
+  int16_t* stage = panel + kPanelGroup * w.groups;
+  Block block;
+  for (uint64_t at = 0; at < job.count; at += kBlockRows) {
+    fill_block(job, at, block);
+    group_scales(w, block, scales);
+    fill_panel<W>(w, block, stage, panel);
+    for (uint32_t i = 0; i < job.tile_count; ++i) {
+      const Tile& tile = job.tiles[i];
+      const uint8_t* token = job.activations + tile.first * job.token_bytes;
+      yf acc[6];
+      if (tile.tokens == 2) {
+        multiply_tile<kScaled, 2>(panel, scales, w.groups, token, acc);
+      } else {
+        multiply_tile<kScaled, 3>(panel, scales, w.groups, token, acc);
+      }
+      for (uint32_t t = 0; t < tile.tokens; ++t) {
+        for (uint32_t row = 0; row < block.rows; row += kLanes) {
+          yf y = acc[2 * t + row / kLanes];
+          if constexpr (!kScaled) y = _mm256_mul_ps(y, _mm256_loadu_ps(block.row_scale + row));
+          store_outputs(job.y + (tile.first + t) * job.y_stride + at + row, block.rows - row, y);
+        }
+      }
+    }
+    add_overlay(job, at, block.rows);
+  }
+}
+
+}  // namespace
+
+void panels(const IntegerJob& job) noexcept {
+  switch (job.weight->weights) {
+    case Weights::Q8:
+      return multiply<Weights::Q8>(job);
+    case Weights::Q4Block:
+    case Weights::Q4tp:
+      return multiply<Weights::Q4Block>(job);
+    case Weights::Q4Tiled:
+      return multiply<Weights::Q4Tiled>(job);
+    case Weights::Vbit:
+      return multiply<Weights::Vbit>(job);
+    case Weights::Q1:
+      return multiply<Weights::Q1>(job);
+    case Weights::Q1t:
+      return multiply<Weights::Q1t>(job);
+  }
+}
+
+}  // namespace cortiq::kernels::avx2

@@ -1,0 +1,125 @@
+#pragma once
+// Codes of a row as signed 16-bit integers in their natural order: what vpmaddwd multiplies without any overflow.
+#include "kernels/avx2/vectors.h"
+
+namespace cortiq::kernels {
+namespace {
+
+/// Bytes of a group in the plane of codes; Vbit: four times the row's bits.
+template <Weights W>
+inline constexpr uint32_t kGroupBytes = W == Weights::Q8        ? 32
+                                        : W == Weights::Q4Tiled ? 18
+                                        : W == Weights::Q1      ? 6
+                                        : W == Weights::Q1t     ? 9
+                                                                : 16;
+template <Weights W>
+inline constexpr bool kNibbles = W == Weights::Q4Tiled || W == Weights::Q4Block || W == Weights::Q4tp;
+
+/// For each byte of base-3 digits, lowest first, its five weights.
+struct TernaryTable {
+  int8_t at[256][8];
+};
+constexpr TernaryTable make_ternary() {
+  TernaryTable table{};
+  for (int byte = 0; byte < 256; ++byte) {
+    for (int i = 0, rest = byte; i < 5; ++i, rest /= 3) {
+      table.at[byte][i] = static_cast<int8_t>(rest % 3 == 2 ? -1 : rest % 3);
+    }
+  }
+  return table;
+}
+inline constexpr TernaryTable kTernary = make_ternary();
+
+CORTIQ_INLINE void store_group(yi first, yi second, int16_t* out) {
+  _mm256_storeu_si256(reinterpret_cast<yi*>(out), first);
+  _mm256_storeu_si256(reinterpret_cast<yi*>(out + 16), second);
+}
+
+CORTIQ_INLINE void stage_nibbles(const uint8_t* at, int16_t* out) {
+  const __m128i nibble = _mm_set1_epi8(15), middle = _mm_set1_epi8(8), v = load_half_vector(at);
+  const __m128i even = _mm_and_si128(v, nibble), odd = _mm_and_si128(_mm_srli_epi16(v, 4), nibble);
+  store_group(_mm256_cvtepi8_epi16(_mm_sub_epi8(_mm_unpacklo_epi8(even, odd), middle)),
+              _mm256_cvtepi8_epi16(_mm_sub_epi8(_mm_unpackhi_epi8(even, odd), middle)), out);
+}
+
+CORTIQ_INLINE void stage_signs(const uint8_t* at, int16_t* out) {
+  const yi bit = _mm256_setr_epi16(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, -32768);
+  const auto half = [&](const uint8_t* p) __attribute__((always_inline)) {
+    const yi set = _mm256_cmpeq_epi16(_mm256_and_si256(_mm256_set1_epi16(static_cast<int16_t>(load16(p))), bit), bit);
+    return _mm256_sub_epi16(_mm256_set1_epi16(-1), _mm256_add_epi16(set, set));  // −1 − 2·(set ? −1 : 0)
+  };
+  store_group(half(at), half(at + 2), out);
+}
+
+// Writes up to six values beyond the group; the next group overwrites them.
+CORTIQ_INLINE void stage_ternary(const uint8_t* at, int16_t* out) {
+#pragma GCC unroll 7
+  for (uint32_t j = 0; j < 7; ++j) {
+    const __m128i codes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(kTernary.at[at[j]]));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + 5 * j), _mm_cvtepi8_epi16(codes));
+  }
+}
+
+// Eight codes are BITS bytes, most significant bit first.
+template <uint32_t BITS>
+CORTIQ_INLINE void stage_vbit_row(const uint8_t* at, uint64_t groups, int16_t* out) {
+  const __m128i middle = _mm_set1_epi16((1 << (BITS - 1)) - 1);
+  for (uint64_t i = 0; i < 4 * groups; ++i) {
+    uint64_t big = 0;
+    __builtin_memcpy(&big, at + BITS * i, BITS);
+    const uint64_t number = __builtin_bswap64(big) >> (64 - 8 * BITS);
+    const uint64_t bytes = __builtin_bswap64(_pdep_u64(number, ((1ull << BITS) - 1) * 0x0101010101010101ull));
+    const __m128i codes = _mm_cvtepu8_epi16(_mm_cvtsi64_si128(static_cast<int64_t>(bytes)));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + 8 * i), _mm_sub_epi16(codes, middle));
+  }
+}
+
+CORTIQ_INLINE void stage_vbit(const uint8_t* at, uint32_t bits, uint64_t groups, int16_t* out) {
+  switch (bits) {
+    case 3:
+      return stage_vbit_row<3>(at, groups, out);
+    case 4:
+      return stage_vbit_row<4>(at, groups, out);
+    case 5:
+      return stage_vbit_row<5>(at, groups, out);
+    case 6:
+      return stage_vbit_row<6>(at, groups, out);
+    default:
+      return stage_vbit_row<8>(at, groups, out);
+  }
+}
+
+/// Columns of Q8 rows; beyond the last one zeros.
+CORTIQ_INLINE void stage_bytes(const uint8_t* at, uint64_t columns, int16_t* out) {
+  uint64_t c = 0;
+  for (; c + 16 <= columns; c += 16) {
+    _mm256_storeu_si256(reinterpret_cast<yi*>(out + c), _mm256_cvtepi8_epi16(load_half_vector(at + c)));
+  }
+  for (; c < (columns + 31) / 32 * 32; ++c) out[c] = c < columns ? static_cast<int8_t>(at[c]) : int16_t{0};
+}
+
+inline constexpr uint64_t kStageGroups = 16;                   ///< staged at a time: 512 columns
+inline constexpr uint64_t kStageRow = 32 * kStageGroups + 16;  ///< values of a row, with room for the overhang
+
+/// Groups [first, last) of `rows` rows from `row` on, [row][kStageRow].
+template <Weights W>
+__attribute__((noinline)) void fill_stage(const Planes& w, const Block& block, uint32_t row, uint32_t rows,
+                                          uint64_t first, uint64_t last, int16_t* out) {
+  for (uint32_t r = row; r < row + rows; ++r, out += kStageRow) {
+    const uint8_t* at = block.codes[r] + first * (W == Weights::Vbit ? 4u * block.bits[r] : kGroupBytes<W>);
+    if constexpr (W == Weights::Vbit) {
+      stage_vbit(at, block.bits[r], last - first, out);
+    } else if constexpr (W == Weights::Q8) {
+      stage_bytes(at, (32 * last < w.cols ? 32 * last : w.cols) - 32 * first, out);
+    } else {
+      for (uint64_t g = 0; g < last - first; ++g, at += kGroupBytes<W>) {
+        if constexpr (W == Weights::Q1) stage_signs(at + 2, out + 32 * g);
+        if constexpr (W == Weights::Q1t) stage_ternary(at + 2, out + 32 * g);
+        if constexpr (kNibbles<W>) stage_nibbles(at + (W == Weights::Q4Tiled ? 2 : 0), out + 32 * g);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cortiq::kernels
