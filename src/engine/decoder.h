@@ -65,6 +65,7 @@ class Decoder {
   kernels::Mode mode() const noexcept { return mode_; }
   kernels::KvType kv_type() const noexcept { return kv_; }
   uint64_t max_rows() const noexcept { return max_rows_; }
+  ThreadPool& pool() const noexcept { return pool_; }
 
   std::unique_ptr<Sequence> sequence(std::shared_ptr<const Binding> binding) const;
 
@@ -72,7 +73,8 @@ class Decoder {
   /// them beyond the vocabulary (Usage), no sequence beyond the context (Bounds). Everything in the project that runs a
   /// model comes through here; results do not depend on how ids are cut into pieces or on what else is in the batch.
   ///
-  /// If it throws, the sequences in the batch are as before.
+  /// Wrong input throws before anything is changed. If the observer stops the pass early, there are no logits and the
+  /// sequences are good for further passes of that kind only.
   void forward(Batch batch, Observer* observer = nullptr);
 
   /// Appends ids of any number in pieces of max_rows(); logits of the last one are then at logits(0).
@@ -86,32 +88,37 @@ class Decoder {
   /// Error of such a row.
   [[noreturn]] static void fail_not_finite(uint64_t position);
 
-  // Multi-token prediction. Off until switched on; then forward() keeps the head's cache in step with every sequence.
+  // Multi-token prediction. The head's row p takes the hidden state of position p and id p+1 and predicts id p+2. Rows
+  // are computed when drafts are asked for (long prompts: as they pass), so a rejected draft costs the head nothing.
   bool has_mtp() const noexcept { return model_->mtp() != nullptr; }
-  void use_mtp(std::optional<MtpHidden> hidden) noexcept { mtp_ = hidden; }
-  std::optional<MtpHidden> mtp() const noexcept { return mtp_; }
-  /// Draft logits of the token after `next`, `next` being the token chosen after each sequence's last id: one row a
-  /// sequence at draft_logits(i). The head's cache keeps the row.
+  /// Which kinds of hidden state forward() keeps rows for.
+  void use_mtp(bool pre, bool post) noexcept;
+
   struct Drafter {
     Sequence* sequence;
-    uint32_t next;
+    uint32_t next;                  ///< the id chosen after the sequence's last one, not yet forwarded
+    uint64_t predictions = 1;       ///< wanted: of the last rows; the last is the draft of the id after `next`
+    uint64_t first = 0, count = 0;  ///< result: rows of draft_logits(); 0 if the head's cache has a hole
   };
-  void draft(std::span<const Drafter> drafters);
-  std::span<const float> draft_logits(uint64_t row) const noexcept;
-  /// Head logits for every row p: hidden state of position p and id p+1 [ids.size()−1][vocab] (cli `logits --mtp`).
-  std::vector<float> mtp_logits(std::span<const uint32_t> ids, std::shared_ptr<const Binding> binding,
-                                MtpHidden hidden);
+  /// A sequence stands there at most once.
+  void draft(std::span<Drafter> drafters, MtpHidden hidden);
+  std::span<float> draft_logits(uint64_t row) noexcept;
 
   /// Counts experts from now on into *counts (which is given its size); nullptr: no more.
   void count_experts(ExpertCounts* counts);
 
  private:
   struct State;
+  void check(Batch batch) const;
+  void append(Batch batch);
+  void compute_logits(Batch batch, const float* h);
+  void keep_mtp(Batch batch, const float* h);
+
   std::shared_ptr<const Model> model_;
   kernels::Mode mode_;
   kernels::KvType kv_;
   uint64_t max_rows_;
-  std::optional<MtpHidden> mtp_;
+  ThreadPool& pool_;
   std::unique_ptr<State> state_;
 };
 

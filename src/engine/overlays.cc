@@ -73,6 +73,10 @@ std::shared_ptr<const Overlay> skill_overlay(const Model& model, const std::stri
   if (!recorded && content.empty()) {
     fail(ErrorKind::Usage, "{}: no skill '{}'; {}", set.first().path(), printable(id), known_skills(model));
   }
+  if (content.empty() && std::none_of(records.begin(), records.end(),
+                                      [&](const auto& r) { return r.id == id && r.selection.has_value(); })) {
+    fail(ErrorKind::Parse, "{}: skill '{}' has neither tensors nor a selection", set.first().path(), printable(id));
+  }
   overlay->identity = content.empty() ? "" : "skill " + digest(content);
   return overlay;
 }

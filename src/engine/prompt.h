@@ -18,6 +18,9 @@ text::Ids encode_text(const Model& model, std::string_view text);
 /// ({"tools": …}).
 text::Ids encode_chat(const Model& model, const Json& messages, const Json* extra = nullptr);
 
+/// The ids of a rendered conversation.
+text::Ids encode_rendered(const Model& model, std::string_view text);
+
 /// The rendering alone.
 std::string render_chat(const Model& model, const Json& messages, bool generation_prompt, const Json* extra = nullptr);
 
