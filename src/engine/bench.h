@@ -16,7 +16,7 @@ struct BenchOptions {
 struct BenchResult {
   double prefill_tokens_per_second = 0, decode_tokens_per_second = 0;  ///< all sequences of the batch together
   double first_token_seconds = 0;
-  uint64_t decode_bytes_per_token = 0;  ///< weights read for one step (shared by the batch) plus the caches' part
+  uint64_t decode_bytes_per_token = 0;  ///< weights that one step reads, whatever the batch
   uint64_t cache_bytes = 0;
   uint64_t drafted = 0, accepted = 0;
 };

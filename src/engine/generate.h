@@ -1,9 +1,7 @@
 #pragma once
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,10 +15,10 @@ enum class Finish { Stop, Length, Cancelled };
 std::string_view name(Finish finish) noexcept;  ///< "stop", "length", "cancelled"
 
 struct GenerateOptions {
-  uint64_t max_tokens = 256;  ///< 0: none; the context limit always holds
+  uint64_t max_tokens = 256;  ///< 0: none; prompt and output together never exceed the context
   SamplerOptions sampler;
   bool ignore_eos = false;  ///< end ids do not stop; nothing is banned
-  bool speculate = true;    ///< drafts of an MTP head when greedy; the text is the same either way
+  bool speculate = true;    ///< drafts of an MTP head when greedy; the ids are the same either way
 };
 
 struct Generated {
@@ -30,7 +28,8 @@ struct Generated {
   double prompt_seconds = 0;       ///< until the prompt's logits were there
   double first_token_seconds = 0;  ///< from the request's start
   double decode_seconds = 0;       ///< from the first id to the last
-  uint64_t drafted = 0, accepted = 0;
+  uint64_t drafted = 0;            ///< ids after the first that the MTP head predicted…
+  uint64_t accepted = 0;           ///< …and predicted right
   uint64_t seed = 0;
 };
 
@@ -41,15 +40,16 @@ struct Request {
   GenerateOptions options;
   std::function<bool(uint32_t id)> token;
   std::function<void(Generated&&)> done;
-  std::function<void(const Error&)> failed;  ///< this request alone: non-finite logits, prompt too long, …
+  std::function<void(const Error&)> failed;  ///< this request alone: logits that are not finite
 };
 
-/// Which hidden state an MTP head is fed with; Auto tries both in the first drafts and keeps the better one, beginning
-/// with what the header says.
+/// Which hidden state an MTP head is fed with. Auto tries both in the first drafts and keeps the better one, beginning
+/// with what the header says, and stops speculating while that is slower than plain decoding; Pre and Post always
+/// speculate.
 enum class MtpChoice { Off, Auto, Pre, Post };
 
 /// Runs requests together: every step is one Decoder::forward over the running sequences (one row each, or the rows of
-/// a verified draft) and a part of a waiting prompt. Each request's ids are those it has alone.
+/// a draft that is verified) and parts of waiting prompts. Each request's ids are those it has alone.
 class Scheduler {
  public:
   /// `parallel`: sequences at once; further requests wait in order. `prefixes` may be nullptr.
