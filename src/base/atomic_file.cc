@@ -16,7 +16,7 @@ struct Unfinished {
   std::atomic<bool> ready{false};
   char path[4096];
 };
-Unfinished unfinished[16];
+Unfinished unfinished[512];
 
 void remember(const std::string& path) noexcept {
   for (auto& slot : unfinished) {

@@ -15,6 +15,12 @@ class Cancellation {
     if (requested()) fail(ErrorKind::Cancelled, "interrupted");
   }
 
+  /// A wish that nobody utters, for callers that do not stop.
+  static const Cancellation& never() noexcept {
+    static const Cancellation instance;
+    return instance;
+  }
+
  private:
   std::atomic<bool> requested_{false};
 };

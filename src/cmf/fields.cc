@@ -51,7 +51,7 @@ std::optional<Fields> Fields::maybe_object(const char* key) const {
 }
 
 uint64_t Fields::to_integer(const char* key, const Json& value, uint64_t limit) const {
-  if (!value.is_number_unsigned()) wrong(key, "must be a whole number, not " + shown(value));
+  if (!value.is_number_integer() || value < 0) wrong(key, "must be a whole number, not " + shown(value));
   const auto got = value.get<uint64_t>();
   if (got > limit) wrong(key, fmt::format("{} is larger than {}", got, limit));
   return got;

@@ -6,12 +6,17 @@
 
 namespace cortiq::cmf {
 
-void set_section_hashes(Json& header, const ProtectedSections& sections) {
+std::optional<uint64_t> section_hash(Bytes section) {
+  if (section.empty()) return std::nullopt;
+  return hash64(section);
+}
+
+void set_section_hashes(Json& header, const SectionHashes& sections) {
   constexpr const char* kKey = "section_hashes";
   Json hashes = Json::object();
-  if (!sections.masks.empty()) hashes["masks"] = hex64(hash64(sections.masks));
-  if (!sections.vocab.empty()) hashes["vocab"] = hex64(hash64(sections.vocab));
-  if (!sections.index.empty()) hashes["index"] = hex64(hash64(sections.index));
+  if (sections.masks) hashes["masks"] = hex64(*sections.masks);
+  if (sections.vocab) hashes["vocab"] = hex64(*sections.vocab);
+  if (sections.index) hashes["index"] = hex64(*sections.index);
   if (hashes.empty()) {
     header.erase(kKey);
     return;

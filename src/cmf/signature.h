@@ -23,7 +23,7 @@ std::string signature_path(const std::string& path);
 /// demanded signer is Invalid. `pinned`: 64 hex digits in any case, or empty for any signer; a demanded signer makes an
 /// absent signature Invalid.
 SignatureCheck check_signature(FileSystem& files, const std::string& path, Bytes content, const std::string& pinned,
-                               const Cancellation& cancel = {});
+                               const Cancellation& cancel = Cancellation::never());
 
 /// Writes a new private key (64 hex digits, readable by the owner alone) and returns its public key in hex. An existing
 /// file is never replaced.
@@ -34,6 +34,6 @@ std::string public_key_of(FileSystem& files, const std::string& key_path);
 
 /// Signs a valid CMF file: writes its signature beside it, replacing an older one. Returns the public key.
 std::string sign(FileSystem& files, const std::string& path, const std::string& key_path,
-                 const Cancellation& cancel = {});
+                 const Cancellation& cancel = Cancellation::never());
 
 }  // namespace cortiq::cmf

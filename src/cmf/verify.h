@@ -35,6 +35,6 @@ struct VerifyOptions {
 /// the signature beside it (§8.2). Never throws for a bad file: what open() says is in the report.
 Report verify(const std::string& path, const VerifyOptions& options, ThreadPool& pool,
               FileSystem& files = FileSystem::real(), Progress& progress = Progress::none(),
-              const Cancellation& cancel = {});
+              const Cancellation& cancel = Cancellation::never());
 
 }  // namespace cortiq::cmf

@@ -4,14 +4,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/hash64.h"
-#include "base/utf8.h"
 #include "cmf/copy.h"
 #include "cmf/directory.h"
 #include "cmf/envelope.h"
 #include "cmf/lossless_json.h"
-#include "cmf/masks.h"
+#include "cmf/new_state.h"
 #include "cmf/section_hashes.h"
-#include "cmf/skill_tensors.h"
 
 namespace cortiq::cmf {
 
@@ -51,19 +49,9 @@ struct Writer::State {
 
 namespace {
 
-// What File::open() will find wrong is found before anything is written.
-void check(const std::string& target, const std::string& header_text, const Contents& contents,
-           std::span<const Tensor> tensors, const Header& header) {
-  if (header_text.size() > kMaxHeaderBytes) {
-    fail(ErrorKind::Bounds, "{}: a header of {} bytes, {} are allowed", target, header_text.size(), kMaxHeaderBytes);
-  }
-  if (!valid_utf8(contents.tokenizer_json)) fail(ErrorKind::Parse, "{}: the tokenizer is not UTF-8", target);
-  const NameIndex names(tensors, [&](size_t, size_t second) {
-    fail(ErrorKind::Parse, "{}: two tensors are called '{}'", target, printable(tensors[second].name));
-  });
-  if (!header.shard && !is_skill_file(Envelope(), header)) {
-    check_skill_tensors(tensors, header, target, [&](std::string_view name) { return names.find(tensors, name); });
-  }
+SectionHashes hashes_of(const Contents& contents) {
+  return {
+      section_hash(Bytes{std::span<const uint8_t>(contents.masks)}), section_hash(Bytes(contents.tokenizer_json)), {}};
 }
 
 }  // namespace
@@ -82,14 +70,11 @@ Writer::Writer(FileSystem& files, const std::string& target, Contents contents, 
            codec::name(one.dtype), one.shape.text(), *refusal);
     }
   }
-  const Bytes masks_bytes{std::span<const uint8_t>(state.contents.masks)};
-  set_section_hashes(state.contents.header, {masks_bytes, Bytes(state.contents.tokenizer_json), Bytes()});
-  state.header_text = write_json(state.contents.header);
-  const Header header = parse_header(state.header_text, target);
-  const Masks masks = masks_bytes.empty() ? Masks() : parse_masks(masks_bytes, header.arch, true, target);
-  check(target, state.header_text, state.contents, state.tensors, header);
-  state.features =
-      features_of(state.contents.header, state.declarations, !masks_bytes.empty(), has_visit_rows(masks, header.arch));
+  set_section_hashes(state.contents.header, hashes_of(state.contents));
+  NewState checked = check_new_state(target, state.contents.header, state.contents.tokenizer_json,
+                                     Bytes{std::span<const uint8_t>(state.contents.masks)}, state.tensors);
+  state.header_text = std::move(checked.header_text);
+  state.features = checked.features;
   const uint64_t head = kEnvelopeBytes + state.header_text.size() + write_directory(state.tensors).size();
   state.data_off = align_up(head, kPage);
   state.file = std::make_unique<AtomicFile>(files, target);
@@ -136,7 +121,7 @@ uint64_t Writer::seal(const Json* header) {
   const Bytes masks{std::span<const uint8_t>(state.contents.masks)}, vocab(state.contents.tokenizer_json);
   if (header) {
     Json changed = *header;
-    set_section_hashes(changed, {masks, vocab, Bytes()});
+    set_section_hashes(changed, hashes_of(state.contents));
     std::string text = write_json(changed);
     if (text.size() != state.header_text.size())
       fail(ErrorKind::Usage, "{}: the header changed its length", state.target);
@@ -182,25 +167,6 @@ uint64_t Writer::finish() {
 
 std::span<const Tensor> Writer::tensors() const noexcept {
   return std::span<const Tensor>(state_->tensors).first(state_->next);
-}
-
-uint32_t features_of(const Json& header, std::span<const Declaration> tensors, bool has_masks, bool loop_masks) {
-  uint32_t out = kTensorDir;
-  if (has_masks) out |= kBinaryMasks;
-  if (loop_masks) out |= kLoopMasks;
-  // Row 23: vbit_ro has its own dtype id and needs no bit.
-  const bool two_field = std::any_of(tensors.begin(), tensors.end(), [](const Declaration& one) {
-    return one.dtype == codec::Dtype::Vbit || one.dtype == codec::Dtype::Q8TwoField;
-  });
-  if (two_field) out |= kQuant2f;
-  if (const auto skills = header.find("skills"); skills != header.end() && skills->is_array()) {
-    const bool bound = std::any_of(skills->begin(), skills->end(), [](const Json& record) {
-      const auto hash = record.is_object() ? record.find("base_dir_hash") : record.end();
-      return record.is_object() && hash != record.end() && !hash->is_null();
-    });
-    if (bound) out |= kSkillFile;
-  }
-  return out;
 }
 
 }  // namespace cortiq::cmf

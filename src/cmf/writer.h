@@ -46,7 +46,7 @@ class Writer {
   /// The next payload copied from another file in pieces, which never leaves more than a piece in memory. HashMismatch
   /// if the source is not what its directory says.
   void append(const FileSet& source, const Tensor& tensor, Progress& progress = Progress::none(),
-              const Cancellation& cancel = {});
+              const Cancellation& cancel = Cancellation::never());
   /// Writes sections, directory, header and envelope, syncs and renames. Returns the file's size.
   uint64_t finish();
 
@@ -68,7 +68,7 @@ class Writer {
 std::vector<uint8_t> write_masks(const Masks& masks, const Arch& arch);
 
 /// required_features for what a file holds (FORMAT_FACTS §1).
-uint32_t features_of(const Json& header, std::span<const Declaration> tensors, bool has_masks, bool loop_masks);
+uint32_t features_of(const Json& header, std::span<const Tensor> tensors, bool has_masks, bool loop_masks);
 
 /// The order in which tensors go to disk: FORMAT_FACTS §3.1 point 9, a layer's experts role by role (§2.2).
 bool canonical_less(std::string_view a, std::string_view b);
