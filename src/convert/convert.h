@@ -47,9 +47,9 @@ struct Recipe {
   };
   const Source* source = nullptr;
   const SourceTensor* tensor = nullptr;
-  std::vector<Range> rows;     ///< rows of the source, in output order; empty: all
-  std::vector<Range> columns;  ///< columns of the source, in output order; empty: all
-  bool transpose = false;      ///< the selected block is written transposed
+  std::vector<Range> rows = {};     ///< rows of the source, in output order; empty: all
+  std::vector<Range> columns = {};  ///< columns of the source, in output order; empty: all
+  bool transpose = false;           ///< the selected block is written transposed
 };
 
 struct PlannedTensor {

@@ -262,10 +262,6 @@ void SafetensorsSource::read_rows(const SourceTensor& tensor, uint64_t first, ui
     widen<uint16_t>(at, n, out, f16_to_f32);
   } else if (tensor.dtype == "F64") {
     widen<double>(at, n, out, [](double value) { return static_cast<float>(value); });
-  } else if (tensor.dtype == "I64") {
-    widen<int64_t>(at, n, out, [](int64_t value) { return static_cast<float>(value); });
-  } else if (tensor.dtype == "I32") {
-    widen<int32_t>(at, n, out, [](int32_t value) { return static_cast<float>(value); });
   } else {
     fail(ErrorKind::Unsupported,
          "{}: tensor '{}' has dtype {}: weights must be F32, F16, BF16 or F64; a quantised checkpoint must be "
@@ -274,6 +270,10 @@ void SafetensorsSource::read_rows(const SourceTensor& tensor, uint64_t first, ui
   }
   // The mapping's pages count as this process' memory until they are let go; the system keeps them cached.
   file.advise(begin, length, MappedFile::Advice::DontNeed);
+}
+
+bool SafetensorsSource::readable(const SourceTensor& tensor) const {
+  return tensor.dtype == "F32" || tensor.dtype == "BF16" || tensor.dtype == "F16" || tensor.dtype == "F64";
 }
 
 void SafetensorsSource::will_need(const SourceTensor& tensor) const noexcept {

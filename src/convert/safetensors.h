@@ -25,6 +25,7 @@ class SafetensorsSource final : public Source {
                     std::vector<std::string> warnings);
   std::span<const SourceTensor> tensors() const noexcept override { return tensors_; }
   void read_rows(const SourceTensor& tensor, uint64_t first, uint64_t count, float* out) const override;
+  bool readable(const SourceTensor& tensor) const override;
   void will_need(const SourceTensor& tensor) const noexcept override;
   uint64_t bytes() const noexcept override;
   const std::vector<std::string>& warnings() const noexcept override { return warnings_; }

@@ -44,6 +44,9 @@ class Source {
   /// that have been read are let go, so that memory does not grow with the source. Safe from several threads.
   virtual void read_rows(const SourceTensor& tensor, uint64_t first, uint64_t count, float* out) const = 0;
 
+  /// True if read_rows() can read this tensor's dtype.
+  virtual bool readable(const SourceTensor&) const { return true; }
+
   /// Tells the source that a tensor will be read next.
   virtual void will_need(const SourceTensor&) const noexcept {}
 
@@ -62,6 +65,7 @@ class Source {
 /// importer of another format fills in the same keys.
 struct Checkpoint {
   std::string path;                                         ///< as given, for messages and provenance
+  std::string config_path;                                  ///< what messages about the config name
   std::string format = "huggingface";                       ///< for provenance
   Json config;                                              ///< the object of config.json
   std::optional<Json> generation_config, tokenizer_config;  ///< objects; absent if the file is absent
@@ -75,6 +79,10 @@ struct Checkpoint {
   std::shared_ptr<const Source> (*open_weights)(const std::string& path, FileSystem& files) = nullptr;
   FileSystem* files = &FileSystem::real();
 };
+
+/// Opens a Hugging Face directory, or the one of a .safetensors in it. Config, tokenizer and template are read, weights
+/// are not looked at.
+Checkpoint open_huggingface(const std::string& path, FileSystem& files = FileSystem::real());
 
 /// Opens a Hugging Face directory (or the .safetensors in one) or a .gguf file.
 Checkpoint open_checkpoint(const std::string& path, FileSystem& files = FileSystem::real());

@@ -1,0 +1,113 @@
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "convert/convert.h"
+#include "convert/read_values.h"
+#include "convert/shards.h"
+
+namespace cortiq::convert {
+namespace {
+
+// Bytes of the source that a planned tensor stands for: what progress counts.
+uint64_t source_share(const PlannedTensor& tensor) {
+  const SourceTensor& from = *tensor.recipe.tensor;
+  const uint64_t all = from.elements();
+  return all == 0 ? 0
+                  : static_cast<uint64_t>(static_cast<double>(from.nbytes) *
+                                          static_cast<double>(tensor.shape.elements()) / static_cast<double>(all));
+}
+
+uint64_t needed_bytes(const Plan& plan) {
+  uint64_t sum = plan.contents.tokenizer_json.size();
+  for (const PlannedTensor& one : plan.tensors) sum += one.nbytes.value_or(one.shape.elements());
+  return sum;
+}
+
+class Execution {
+ public:
+  Execution(const Plan& plan, ThreadPool& pool, Progress& progress, const Cancellation& cancel,
+            FunctionRef<void(const PlannedTensor&, codec::Dtype, uint64_t)> done, std::vector<std::string>& warnings)
+      : plan_(plan), pool_(pool), progress_(progress), cancel_(cancel), done_(done), warnings_(warnings) {}
+
+  // Encodes tensors [first, last) and hands them to the writer, one at a time.
+  void write(cmf::Writer& writer, size_t first, size_t last) {
+    for (size_t i = first; i < last; ++i) {
+      cancel_.check();
+      const PlannedTensor& tensor = plan_.tensors[i];
+      progress_.item(tensor.name);
+      if (i + 1 < plan_.tensors.size()) {
+        const Recipe& next = plan_.tensors[i + 1].recipe;
+        next.source->will_need(*next.tensor);
+      }
+      values_.resize(tensor.shape.elements());
+      read_values(tensor.recipe, values_, pool_);
+      const auto [payload, dtype] = encode(tensor);
+      writer.append(Bytes{std::span<const uint8_t>(payload)}, dtype);
+      done_(tensor, dtype, payload.size());
+      progress_.advance(source_share(tensor));
+    }
+  }
+
+ private:
+  std::pair<std::vector<uint8_t>, codec::Dtype> encode(const PlannedTensor& tensor) {
+    const std::string context = fmt::format("tensor '{}' (from '{}')", printable(tensor.name), tensor.source);
+    const auto as = [&](codec::Dtype dtype) {
+      return with_context(context,
+                          [&] { return codec::of(dtype).encode(values_, tensor.shape, tensor.encode, pool_); });
+    };
+    if (tensor.dtype != codec::Dtype::F16 || tensor.demanded) return {as(tensor.dtype), tensor.dtype};
+    try {
+      return {as(tensor.dtype), tensor.dtype};
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::Bounds) throw;
+      warnings_.push_back(fmt::format("{}; written as f32", error.what()));
+    }
+    return {as(codec::Dtype::F32), codec::Dtype::F32};
+  }
+
+  const Plan& plan_;
+  ThreadPool& pool_;
+  Progress& progress_;
+  const Cancellation& cancel_;
+  FunctionRef<void(const PlannedTensor&, codec::Dtype, uint64_t)> done_;
+  std::vector<std::string>& warnings_;
+  std::vector<float> values_;
+};
+
+}  // namespace
+
+Summary execute(const Plan& plan, const std::string& output, ThreadPool& pool, Progress& progress,
+                const Cancellation& cancel, FileSystem& files,
+                FunctionRef<void(const PlannedTensor&, codec::Dtype, uint64_t)> done) {
+  const auto begin = std::chrono::steady_clock::now();
+  Summary out;
+  out.warnings = plan.warnings;
+  out.tensors = plan.tensors.size();
+  out.source_bytes = plan.source_bytes;
+
+  std::vector<cmf::Declaration> declarations;
+  uint64_t total = 0;
+  for (const PlannedTensor& one : plan.tensors) {
+    declarations.push_back({one.name, one.dtype, one.shape});
+    total += source_share(one);
+  }
+  try {
+    ShardWriter shards(files, output, plan.contents, std::move(declarations), plan.shard_max_bytes);
+    progress.begin("converting", total);
+    Execution execution(plan, pool, progress, cancel, done, out.warnings);
+    while (shards.next()) execution.write(shards.writer(), shards.first(), shards.last());
+    cancel.check();
+    out.bytes = shards.finish();
+    out.outputs = shards.paths();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::Io) throw;
+    throw Error(error.kind(),
+                fmt::format("{} (the whole output needs about {} bytes)", error.what(), needed_bytes(plan)));
+  }
+  out.output = out.outputs.front();
+  progress.end();
+  out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return out;
+}
+
+}  // namespace cortiq::convert
