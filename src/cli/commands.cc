@@ -16,7 +16,11 @@ const std::vector<Command>& commands() {
       {"bench", "speed beside this machine's memory bandwidth", run_bench},
       {"tokenize", "ids of texts, and back", run_tokenize},
       {"template", "render a chat template", run_template},
+      {"skill", "list, add, select, measure, remove, bake, export, apply", run_skill},
       {"route", "which skill a prompt belongs to", run_route},
+      {"defrag", "bake one mask into a smaller file", run_defrag},
+      {"moe-mask", "add a mask that narrows routing to the experts of a task", run_moe_mask},
+      {"moe-defrag", "drop the experts that a task never routes to", run_moe_defrag},
   };
   return table;
 }

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "cmf/skill_tensors.h"
 #include "convert/convert.h"
+#include "convert/dtypes.h"
 #include "convert/lora.h"
 #include "convert/safetensors.h"
 #include "skills/rewrite.h"
@@ -86,15 +87,10 @@ std::vector<uint8_t> encode(const std::string& name, codec::Dtype dtype, const c
 Replacement encoded(const cmf::Tensor& twin, const Values& values, const std::optional<codec::Quant>& quant,
                     ThreadPool& pool) {
   Replacement one{std::string(twin.name), twin.dtype, twin.shape, {}, {}};
-  if (quant) {
-    // What the backbone keeps in 16 or 32 bits whatever its quant (routers, norms) stays that way in its skills.
+  if (quant && !convert::kept_in_float(one.name)) {
     const codec::Choice choice = codec::choose(*quant, twin.shape);
-    const bool always_plain = twin.dtype == codec::Dtype::F16 && !one.name.empty() &&
-                              choice.dtype != codec::Dtype::F32 && twin.shape.rank != 2;
-    if (!always_plain) {
-      one.dtype = choice.dtype;
-      one.note = choice.reason;
-    }
+    one.dtype = choice.dtype;
+    one.note = choice.reason;
   }
   one.payload = encode(one.name, one.dtype, one.shape, values, pool);
   return one;
