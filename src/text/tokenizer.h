@@ -17,6 +17,14 @@ struct Piece {
   size_t begin, end;
 };
 
+/// One text on its way from ids to bytes; what later ids may still change is held back.
+class TextDecoding {
+ public:
+  virtual ~TextDecoding() = default;
+  virtual void push(uint32_t id, std::string& out) = 0;  ///< appends whole characters
+  virtual void finish(std::string& out) = 0;             ///< appends the rest; nothing may follow
+};
+
 /// A tokenizer.json (Hugging Face), whole: added tokens → normalizer → pre-tokenizer → model → post-processor, and the
 /// decoder back. Immutable and safe to use from several threads. Whatever the file asks for is executed exactly or
 /// refused at load; nothing is approximated (models/tokenizers/FACTS.md of the shared facts says what exactly is).
@@ -37,6 +45,8 @@ class Tokenizer {
 
   /// Text of ids; ids without a token contribute nothing. Always valid UTF-8.
   virtual std::string decode(std::span<const uint32_t> ids, bool skip_special) const = 0;
+  /// The same, id by id; must not outlive the tokenizer. See StreamDecoder.
+  virtual std::unique_ptr<TextDecoding> decoding(bool skip_special) const = 0;
 
   /// One more than the largest id.
   virtual size_t size() const noexcept = 0;
@@ -59,14 +69,13 @@ class StreamDecoder {
  public:
   StreamDecoder(std::shared_ptr<const Tokenizer> tokenizer, bool skip_special);
   std::string push(uint32_t id);
+  /// What was held back; the next push() begins a new text.
   std::string flush();
 
  private:
   std::shared_ptr<const Tokenizer> tokenizer_;
   bool skip_special_;
-  Ids ids_;                // ids whose text has not been settled
-  std::string prefix_;     // text of the context ids before them
-  size_t settled_ = 0;
+  std::unique_ptr<TextDecoding> decoding_;
 };
 
 }  // namespace cortiq::text

@@ -1,0 +1,252 @@
+#include "text/bpe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "text/unicode.h"
+
+namespace cortiq::text {
+namespace {
+
+constexpr size_t kShort = 40;  // symbols up to which a scan for the lowest rank beats a heap
+constexpr size_t kBatch = 64;  // merges looked up together, so that their memory is fetched side by side
+constexpr uint32_t kNone = Vocabulary::kNone;
+constexpr size_t kJointWords = 1 << 14;
+
+char32_t last_character(std::string_view text) { return code_before(text, text.size()).code; }
+
+}  // namespace
+
+void Bpe::MergeReader::add(std::string_view left, std::string_view right) {
+  if (right.size() < prefix_) {
+    fail(ErrorKind::Parse, "{}/merges/{}: '{}' is shorter than continuing_subword_prefix", where_,
+         merges_.size() + pending_.size(), printable(right, 60));
+  }
+  pending_.push_back({left, right, results_.size(), {}});
+  results_.append(left).append(right.substr(prefix_));
+  if (pending_.size() == kBatch) flush();
+}
+
+void Bpe::MergeReader::flush() {
+  for (Pending& one : pending_) {
+    const std::string_view result(results_.data() + one.result, one.left.size() + one.right.size() - prefix_);
+    one.hashes[0] = vocabulary_.hash(one.left);
+    one.hashes[1] = vocabulary_.hash(one.right);
+    one.hashes[2] = vocabulary_.hash(result);
+    for (const uint64_t hash : one.hashes) vocabulary_.prefetch(hash);
+  }
+  for (const Pending& one : pending_) {
+    const std::string_view result(results_.data() + one.result, one.left.size() + one.right.size() - prefix_);
+    const std::string_view texts[] = {one.left, one.right, result};
+    uint32_t ids[3];
+    for (size_t i = 0; i < 3; ++i) {
+      ids[i] = vocabulary_.find(texts[i], one.hashes[i]);
+      if (ids[i] == kNone) {
+        fail(ErrorKind::Parse, "{}/merges/{}: '{}' + '{}': '{}' is not in the vocabulary", where_, merges_.size(),
+             printable(one.left, 60), printable(one.right, 60), printable(texts[i], 60));
+      }
+    }
+    merges_.push_back({ids[0], ids[1], ids[2]});
+  }
+  pending_.clear();
+  results_.clear();
+}
+
+std::vector<MergeTable::Entry> Bpe::MergeReader::finish() {
+  flush();
+  return std::move(merges_);
+}
+
+Bpe::Bpe(Vocabulary vocabulary, const std::vector<MergeTable::Entry>& merges, Settings settings)
+    : settings_(std::move(settings)), merges_(merges) {
+  vocabulary_ = std::move(vocabulary);
+  if (settings_.unknown) unknown_ = vocabulary_.find(*settings_.unknown);
+  if (merges.empty() && vocabulary_.size() > 256) {
+    notes_.push_back(fmt::format("the tokenizer has {} tokens and not one merge", vocabulary_.size()));
+  }
+  characters_.assign(0x10000, kNone);
+  vocabulary_.for_each([&](std::string_view token, uint32_t id) {
+    if (token.empty() || token.size() > 3) return;
+    const CodeAt one = code_at(token, 0);
+    if (one.size == token.size()) characters_[one.code] = id;
+  });
+  bytes_.fill(kNone);
+  if (settings_.byte_fallback) {
+    for (unsigned b = 0; b < 256; ++b) bytes_[b] = vocabulary_.find(fmt::format("<0x{:02X}>", b));
+  }
+  if (settings_.ignore_merges || !settings_.prefix.empty() || !settings_.suffix.empty() || !vocabulary_.ids_unique()) {
+    return;
+  }
+  joints_.assign(kJointWords, 0);
+  for (const MergeTable::Entry& merge : merges) {
+    const auto left = vocabulary_.token(merge.left), right = vocabulary_.token(merge.right);
+    if (left->empty() || right->empty()) continue;
+    const size_t bit = joint_bit(last_character(*left), code_at(*right, 0).code);
+    joints_[bit / 64] |= uint64_t{1} << bit % 64;
+  }
+}
+
+// A merge joins the last character of its left part with the first of its right one. Where no merge of the table joins
+// two neighbouring characters, no merge ever crosses, and both sides can be tokenized alone. Only characters of the
+// vocabulary count: unknown ones are fused and put off across their neighbours.
+size_t Bpe::independent_end(std::string_view piece, size_t from) const noexcept {
+  if (joints_.empty()) return piece.size();
+  const auto known = [&](char32_t code) { return code < 0x10000 && characters_[code] != kNone; };
+  CodeAt before = code_at(piece, from);
+  bool before_known = known(before.code);
+  for (size_t at = from + before.size; at < piece.size();) {
+    const CodeAt one = code_at(piece, at);
+    const bool one_known = known(one.code);
+    if (before_known && one_known) {
+      const size_t bit = joint_bit(before.code, one.code);
+      if ((joints_[bit / 64] >> bit % 64 & 1) == 0) return at;
+    }
+    before = one;
+    before_known = one_known;
+    at += one.size;
+  }
+  return piece.size();
+}
+
+// The character at `at` as the vocabulary spells it, with the prefix of all but the first and the suffix of the last.
+std::string_view Bpe::spelling(std::string_view piece, size_t at, size_t size, std::string& buffer) const {
+  const bool first = at == 0, last = at + size == piece.size();
+  const bool plain = (first || settings_.prefix.empty()) && (!last || settings_.suffix.empty());
+  if (plain) return piece.substr(at, size);
+  buffer.clear();
+  if (!first) buffer += settings_.prefix;
+  buffer.append(piece, at, size);
+  if (last) buffer += settings_.suffix;
+  return buffer;
+}
+
+void Bpe::start(std::string_view piece, std::vector<Symbol>& symbols) const {
+  symbols.clear();
+  const auto add = [&](uint32_t id, size_t length) {
+    const auto at = static_cast<int32_t>(symbols.size());
+    symbols.push_back({id, static_cast<uint32_t>(length), at - 1, at + 1});
+  };
+  std::string buffer;
+  size_t unknown = 0;  // bytes of unknown characters that have not become a symbol yet
+  const auto flush = [&] {
+    if (unknown > 0) add(unknown_, unknown);
+    unknown = 0;
+  };
+  for (size_t at = 0; at < piece.size();) {
+    const CodeAt one = code_at(piece, at);
+    const size_t size = one.size;
+    const std::string_view text = spelling(piece, at, size, buffer);
+    const bool plain = text.data() == piece.data() + at;
+    const uint32_t id = plain && one.code < 0x10000 ? characters_[one.code] : vocabulary_.find(text);
+    if (id != kNone) {
+      flush();
+      add(id, size);
+      at += size;
+      continue;
+    }
+    if (settings_.byte_fallback) {
+      const auto byte_id = [&](char c) { return bytes_[static_cast<unsigned char>(c)]; };
+      if (std::all_of(text.begin(), text.end(), [&](char c) { return byte_id(c) != kNone; })) {
+        // They do not flush an unknown before them: the genuine library emits that later, too.
+        for (const char c : text) add(byte_id(c), 1);
+        at += size;
+        continue;
+      }
+    }
+    if (settings_.unknown) {
+      if (unknown_ == kNone) {
+        fail(ErrorKind::Parse,
+             "the tokenizer has no token for '{}' and its unknown token '{}' is not in the vocabulary",
+             printable(piece.substr(at, size)), printable(*settings_.unknown, 60));
+      }
+      if (!settings_.fuse_unknown) flush();
+      unknown += size;
+    }
+    at += size;
+  }
+  flush();
+  if (!symbols.empty()) symbols.back().after = -1;
+}
+
+// All symbols lie in order, dead ones removed at once; fine for the few of a word.
+void Bpe::merge_short(std::vector<Symbol>& symbols) const {
+  MergeTable::Merge merges[kShort];
+  size_t count = symbols.size();
+  for (size_t i = 0; i + 1 < count; ++i) merges[i] = merges_.find(symbols[i].id, symbols[i + 1].id);
+  while (count > 1) {
+    size_t best = 0;
+    for (size_t i = 1; i + 1 < count; ++i) {
+      if (merges[i].rank < merges[best].rank) best = i;
+    }
+    if (merges[best].rank == MergeTable::kNone.rank) break;
+    symbols[best].id = merges[best].id;
+    symbols[best].length += symbols[best + 1].length;
+    for (size_t i = best + 1; i + 1 < count; ++i) {
+      symbols[i] = symbols[i + 1];
+      merges[i] = merges[i + 1];
+    }
+    --count;
+    if (best + 1 < count) merges[best] = merges_.find(symbols[best].id, symbols[best + 1].id);
+    if (best > 0) merges[best - 1] = merges_.find(symbols[best - 1].id, symbols[best].id);
+  }
+  symbols.resize(count);
+}
+
+void Bpe::merge_long(ModelScratch& scratch) const {
+  auto& symbols = scratch.symbols;
+  auto& heap = scratch.heap;
+  heap.clear();
+  const auto later = [](const ModelScratch::Candidate& a, const ModelScratch::Candidate& b) {
+    return a.rank != b.rank ? a.rank > b.rank : a.at > b.at;
+  };
+  const auto propose = [&](int32_t left, int32_t right) {
+    const MergeTable::Merge merge =
+        merges_.find(symbols[static_cast<size_t>(left)].id, symbols[static_cast<size_t>(right)].id);
+    if (merge.rank == MergeTable::kNone.rank) return false;
+    heap.push_back({merge.rank, static_cast<uint32_t>(left), merge.id});
+    return true;
+  };
+  for (size_t i = 0; i + 1 < symbols.size(); ++i) propose(static_cast<int32_t>(i), static_cast<int32_t>(i + 1));
+  std::make_heap(heap.begin(), heap.end(), later);
+  while (!heap.empty()) {
+    std::pop_heap(heap.begin(), heap.end(), later);
+    const ModelScratch::Candidate top = heap.back();
+    heap.pop_back();
+    Symbol& left = symbols[top.at];
+    if (left.length == 0 || left.after < 0) continue;
+    Symbol& right = symbols[static_cast<size_t>(left.after)];
+    // A candidate whose parts have changed since is out of date: its pair would give another token now.
+    if (merges_.find(left.id, right.id).id != top.id) continue;
+    left.id = top.id;
+    left.length += right.length;
+    right.length = 0;
+    left.after = right.after;
+    const auto here = static_cast<int32_t>(top.at);
+    if (left.after >= 0) symbols[static_cast<size_t>(left.after)].before = here;
+    if (left.before >= 0 && propose(left.before, here)) std::push_heap(heap.begin(), heap.end(), later);
+    if (left.after >= 0 && propose(here, left.after)) std::push_heap(heap.begin(), heap.end(), later);
+  }
+  std::erase_if(symbols, [](const Symbol& symbol) { return symbol.length == 0; });
+}
+
+void Bpe::tokenize(std::string_view piece, ModelScratch& scratch, std::vector<Token>& out) const {
+  if (settings_.ignore_merges) {
+    const uint32_t whole = vocabulary_.find(piece);
+    if (whole != kNone) {
+      out.push_back({whole, static_cast<uint32_t>(piece.size())});
+      return;
+    }
+  }
+  start(piece, scratch.symbols);
+  // Two tokens with one id can make an outdated candidate look fresh; then only the heap is faithful.
+  if (scratch.symbols.size() <= kShort && vocabulary_.ids_unique()) {
+    merge_short(scratch.symbols);
+  } else {
+    merge_long(scratch);
+  }
+  for (const Symbol& symbol : scratch.symbols) out.push_back({symbol.id, symbol.length});
+}
+
+}  // namespace cortiq::text

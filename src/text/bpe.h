@@ -1,0 +1,73 @@
+#pragma once
+#include <array>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "text/merge_table.h"
+#include "text/model.h"
+
+namespace cortiq::text {
+
+/// Byte-pair encoding: characters, then always the merge of lowest rank, the leftmost first.
+class Bpe final : public Model {
+ public:
+  struct Settings {
+    std::optional<std::string> unknown;
+    std::string prefix, suffix;  ///< continuing_subword_prefix, end_of_word_suffix
+    bool fuse_unknown = false, byte_fallback = false, ignore_merges = false;
+  };
+  /// Collects merges while the file is read. The texts must stay until finish().
+  class MergeReader {
+   public:
+    MergeReader(const Vocabulary& vocabulary, size_t prefix, std::string where)
+        : vocabulary_(vocabulary), prefix_(prefix), where_(std::move(where)) {}
+    /// Parse if a part or the result is not in the vocabulary.
+    void add(std::string_view left, std::string_view right);
+    std::vector<MergeTable::Entry> finish();
+
+   private:
+    friend class Bpe;
+    struct Pending {
+      std::string_view left, right;
+      size_t result;  // offset in results_, as long as both parts without the prefix
+      uint64_t hashes[3];
+    };
+    void flush();
+
+    const Vocabulary& vocabulary_;
+    size_t prefix_;
+    std::string where_;
+    std::vector<Pending> pending_;
+    std::string results_;
+    std::vector<MergeTable::Entry> merges_;
+  };
+
+  /// The vocabulary must be indexed.
+  Bpe(Vocabulary vocabulary, const std::vector<MergeTable::Entry>& merges, Settings settings);
+
+  void tokenize(std::string_view piece, ModelScratch& scratch, std::vector<Token>& out) const override;
+  size_t independent_end(std::string_view piece, size_t from) const noexcept override;
+
+ private:
+  using Symbol = ModelScratch::Symbol;
+
+  void start(std::string_view piece, std::vector<Symbol>& symbols) const;
+  std::string_view spelling(std::string_view piece, size_t at, size_t size, std::string& buffer) const;
+  void merge_short(std::vector<Symbol>& symbols) const;
+  void merge_long(ModelScratch& scratch) const;
+  size_t joint_bit(char32_t left, char32_t right) const noexcept {
+    return static_cast<size_t>(mix(uint64_t{left} << 32 | right, 0x9E3779B97F4A7C15) & (joints_.size() * 64 - 1));
+  }
+
+  Settings settings_;
+  uint32_t unknown_ = Vocabulary::kNone;
+  MergeTable merges_;
+  std::vector<uint32_t> characters_;   // ids of the characters below U+10000
+  std::array<uint32_t, 256> bytes_{};  // ids of <0xNN>
+  std::vector<uint64_t> joints_;       // which characters a merge can join, as a hashed bit set; empty: no cutting
+};
+
+}  // namespace cortiq::text

@@ -1,0 +1,291 @@
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "text/bpe.h"
+#include "text/fields.h"
+#include "text/pipeline.h"
+#include "text/unigram.h"
+#include "text/word_models.h"
+
+// Reads a tokenizer.json. Vocabulary, merges and added tokens are read by simdjson straight into their tables, all
+// else is small and becomes Json first.
+namespace cortiq::text {
+namespace {
+
+namespace dom = simdjson::dom;
+
+constexpr int kMaxDepth = 64;
+
+uint32_t checked_id(dom::element value, const std::string& path, std::string_view token) {
+  int64_t id = 0;
+  if (value.get(id) != simdjson::SUCCESS) {
+    fail(ErrorKind::Parse, "{}: the id of '{}' is not a whole number", path, printable(token, 60));
+  }
+  if (id < 0 || id >= UINT32_MAX) {
+    fail(ErrorKind::Parse, "{}: the id {} of '{}' is outside 0…4294967294", path, id, printable(token, 60));
+  }
+  return static_cast<uint32_t>(id);
+}
+
+// A small part of the file as Json.
+Json to_json(dom::element value, const std::string& path, int depth = 0) {
+  if (depth > kMaxDepth) fail(ErrorKind::Parse, "{}: nested more than {} deep", path, kMaxDepth);
+  switch (value.type()) {
+    case dom::element_type::OBJECT: {
+      Json out = Json::object();
+      std::set<std::string_view> seen;
+      for (const auto& [key, member] : dom::object(value)) {
+        if (!seen.insert(key).second) fail(ErrorKind::Parse, "{}: '{}' stands twice", path, printable(key, 60));
+        out.push_back({std::string(key), to_json(member, path + "/" + printable(key, 60), depth + 1)});
+      }
+      return out;
+    }
+    case dom::element_type::ARRAY: {
+      Json out = Json::array();
+      size_t place = 0;
+      for (const dom::element item : dom::array(value)) {
+        out.push_back(to_json(item, path + "/" + std::to_string(place++), depth + 1));
+      }
+      return out;
+    }
+    case dom::element_type::INT64:
+      if (int64_t(value) >= 0) return static_cast<uint64_t>(int64_t(value));
+      return int64_t(value);
+    case dom::element_type::UINT64:
+      return uint64_t(value);
+    case dom::element_type::DOUBLE:
+      return double(value);
+    case dom::element_type::STRING:
+      return std::string(std::string_view(value));
+    case dom::element_type::BOOL:
+      return bool(value);
+    case dom::element_type::NULL_VALUE:
+      break;
+  }
+  return nullptr;
+}
+
+class ModelReader {
+ public:
+  explicit ModelReader(std::string path) : path_(std::move(path)) {}
+
+  std::unique_ptr<Model> read(dom::object model) {
+    std::optional<dom::element> vocabulary, merges;
+    for (const auto& [key, value] : model) {
+      if (key == "vocab" && !vocabulary) {
+        vocabulary = value;
+      } else if (key == "merges" && !merges) {
+        merges = value;
+      } else if (key == "vocab" || key == "merges" || settings_.contains(std::string(key))) {
+        fail(ErrorKind::Parse, "{}: the member '{}' stands twice", path_, printable(key, 60));
+      } else {
+        settings_[std::string(key)] = to_json(value, path_ + "/" + printable(key, 60));
+      }
+    }
+    if (!vocabulary) fail(ErrorKind::Parse, "{}: the member 'vocab' is missing", path_);
+    read_vocabulary(*vocabulary);
+    vocabulary_.index();
+    has_merges_ = merges.has_value();
+    const Fields fields(settings_, path_);
+    const std::string type = fields.text("type", has_merges_ ? "BPE" : is_list_ ? "Unigram" : "WordPiece");
+    if (type == "BPE" && merges && !is_list_) read_merges(*merges);
+    return build(fields, type);
+  }
+
+ private:
+  void read_vocabulary(dom::element value) {
+    const std::string path = path_ + "/vocab";
+    if (value.is_object()) {
+      for (const auto& [token, id] : dom::object(value)) vocabulary_.set(token, checked_id(id, path, token));
+      return;
+    }
+    if (!value.is_array()) fail(ErrorKind::Parse, "{}: neither an object nor an array", path);
+    is_list_ = true;
+    for (const dom::element item : dom::array(value)) {
+      dom::array pair;
+      std::string_view piece;
+      double score = 0;
+      if (item.get(pair) != simdjson::SUCCESS || pair.size() != 2 || pair.at(0).get(piece) != simdjson::SUCCESS ||
+          pair.at(1).get(score) != simdjson::SUCCESS) {
+        fail(ErrorKind::Parse, "{}/{}: expected a piece and its score", path, pieces_.scores.size());
+      }
+      pieces_.add(piece, score);
+    }
+  }
+
+  void read_merges(dom::element value) {
+    if (!value.is_array()) fail(ErrorKind::Parse, "{}/merges: not an array", path_);
+    const std::string prefix = Fields(settings_, path_).text("continuing_subword_prefix", "");
+    Bpe::MergeReader reader(vocabulary_, prefix.size(), path_);
+    size_t place = 0;
+    for (const dom::element merge : dom::array(value)) {
+      std::string_view line;
+      if (merge.get(line) == simdjson::SUCCESS) {
+        const size_t space = line.find(' ');
+        if (!line.starts_with("#version")) {
+          if (space == line.npos || line.find(' ', space + 1) != line.npos) {
+            fail(ErrorKind::Parse, "{}/merges/{}: '{}' is not two parts with one space between them", path_, place,
+                 printable(line, 60));
+          }
+          reader.add(line.substr(0, space), line.substr(space + 1));
+        }
+      } else {
+        dom::array parts;
+        std::string_view texts[2];
+        size_t count = 0;
+        bool good = merge.get(parts) == simdjson::SUCCESS;
+        if (good) {
+          for (const dom::element part : parts) {
+            good = good && count < 2 && part.get(texts[count]) == simdjson::SUCCESS;
+            ++count;
+          }
+        }
+        if (!good || count != 2) fail(ErrorKind::Parse, "{}/merges/{}: not two parts", path_, place);
+        reader.add(texts[0], texts[1]);
+      }
+      ++place;
+    }
+    merges_ = reader.finish();
+  }
+
+  std::unique_ptr<Model> build(const Fields& fields, const std::string& type) {
+    if (is_list_ != (type == "Unigram")) {
+      if (type == "BPE" || type == "WordPiece" || type == "WordLevel" || type == "Unigram") {
+        fail(ErrorKind::Parse, "{}/vocab: a {} model has its vocabulary as {}", path_, type,
+             type == "Unigram" ? "an array of pieces and scores" : "an object of tokens and ids");
+      }
+    }
+    if (type == "BPE") return build_bpe(fields);
+    if (type == "Unigram") {
+      pieces_.vocabulary.index();
+      std::optional<uint32_t> unknown;
+      if (fields.has("unk_id")) unknown = static_cast<uint32_t>(std::min<uint64_t>(fields.count("unk_id"), UINT32_MAX));
+      return std::make_unique<Unigram>(std::move(pieces_), unknown, fields.flag("byte_fallback", false), path_);
+    }
+    if (type == "WordPiece") {
+      WordPiece::Settings settings{fields.text("unk_token"), fields.text("continuing_subword_prefix"),
+                                   fields.count("max_input_chars_per_word")};
+      return std::make_unique<WordPiece>(std::move(vocabulary_), std::move(settings));
+    }
+    if (type == "WordLevel") return std::make_unique<WordLevel>(std::move(vocabulary_), fields.text("unk_token"));
+    fields.unknown_type("a model");
+  }
+
+  std::unique_ptr<Model> build_bpe(const Fields& fields) {
+    if (!has_merges_) fail(ErrorKind::Parse, "{}: the member 'merges' is missing", path_);
+    if (fields.has("dropout")) {
+      const Json& dropout = fields.at("dropout");
+      if (!dropout.is_number() || dropout.get<double>() != 0) {
+        fail(ErrorKind::Unsupported,
+             "{}: merges at random ({}) would give different ids for the same text; set it to null",
+             fields.path_of("dropout"), printable(dropout.dump(), 40));
+      }
+    }
+    Bpe::Settings settings;
+    if (fields.has("unk_token")) settings.unknown = fields.text("unk_token");
+    settings.prefix = fields.text("continuing_subword_prefix", "");
+    settings.suffix = fields.text("end_of_word_suffix", "");
+    settings.fuse_unknown = fields.flag("fuse_unk", false);
+    settings.byte_fallback = fields.flag("byte_fallback", false);
+    settings.ignore_merges = fields.flag("ignore_merges", false);
+    return std::make_unique<Bpe>(std::move(vocabulary_), merges_, std::move(settings));
+  }
+
+  std::string path_;
+  Json settings_ = Json::object();
+  Vocabulary vocabulary_;
+  Unigram::Pieces pieces_;
+  std::vector<MergeTable::Entry> merges_;
+  bool is_list_ = false, has_merges_ = false;
+};
+
+std::vector<AddedToken> read_added(dom::element value, const std::string& path) {
+  std::vector<AddedToken> out;
+  if (value.is_null()) return out;
+  if (!value.is_array()) fail(ErrorKind::Parse, "{}: not an array", path);
+  for (const dom::element item : dom::array(value)) {
+    AddedToken token;
+    std::string_view content;
+    dom::object object;
+    dom::element id;
+    if (item.get(object) != simdjson::SUCCESS || object["content"].get(content) != simdjson::SUCCESS ||
+        object["id"].get(id) != simdjson::SUCCESS) {
+      fail(ErrorKind::Parse, "{}/{}: a token needs content and id", path, out.size());
+    }
+    token.content = content;
+    token.id = checked_id(id, path, content);
+    const std::pair<const char*, bool*> flags[] = {{"single_word", &token.single_word},
+                                                   {"lstrip", &token.lstrip},
+                                                   {"rstrip", &token.rstrip},
+                                                   {"normalized", &token.normalized},
+                                                   {"special", &token.special}};
+    for (const auto& [name, flag] : flags) {
+      if (object[name].get(*flag) != simdjson::SUCCESS) {
+        fail(ErrorKind::Parse, "{}/{}: '{}' needs true or false for {}", path, out.size(), printable(content, 60),
+             name);
+      }
+    }
+    out.push_back(std::move(token));
+  }
+  return out;
+}
+
+std::shared_ptr<const Tokenizer> read(std::string_view json, std::string_view what) {
+  const std::string root = std::string(what) + ": ";
+  dom::parser parser;
+  const dom::element document = parser.parse(json.data(), json.size());
+  if (!document.is_object()) fail(ErrorKind::Parse, "{}not an object", root);
+  TokenizerParts parts;
+  std::vector<AddedToken> added;
+  std::optional<dom::object> model;
+  Json small = Json::object();
+  std::set<std::string_view> seen;
+  for (const auto& [key, value] : dom::object(document)) {
+    if (!seen.insert(key).second) fail(ErrorKind::Parse, "{}the member '{}' stands twice", root, printable(key, 60));
+    if (key == "model") {
+      if (!value.is_object()) fail(ErrorKind::Parse, "{}/model: not an object", root);
+      model = dom::object(value);
+    } else if (key == "added_tokens") {
+      added = read_added(value, root + "/added_tokens");
+    } else {
+      small[std::string(key)] = to_json(value, root + "/" + printable(key, 60));
+    }
+  }
+  if (!model) fail(ErrorKind::Parse, "{}the member 'model' is missing", root);
+  parts.model = ModelReader(root + "/model").read(*model);
+  const auto with = [&](const char* key, auto parse) {
+    if (small.contains(key) && !small[key].is_null()) parse(small[key], root + "/" + key);
+  };
+  with("normalizer",
+       [&](const Json& part, const std::string& path) { parts.normalizer = parse_normalizer(part, path); });
+  with("pre_tokenizer",
+       [&](const Json& part, const std::string& path) { parts.pre_tokenization = parse_pre_tokenizer(part, path); });
+  with("post_processor",
+       [&](const Json& part, const std::string& path) { parts.post_processing = parse_post_processor(part, path); });
+  parts.decoder = make_joining_decoder();
+  with("decoder", [&](const Json& part, const std::string& path) { parts.decoder = parse_decoder(part, path); });
+  for (const char* ignored : {"truncation", "padding"}) {
+    with(ignored, [&](const Json&, const std::string&) {
+      parts.notes.push_back(
+          fmt::format("the tokenizer asks for {}; it is ignored, the ids are those of the whole text", ignored));
+    });
+  }
+  parts.added = AddedTokens(std::move(added), *parts.model, parts.normalizer.get(), parts.notes);
+  return std::make_shared<Pipeline>(std::move(parts));
+}
+
+}  // namespace
+
+std::shared_ptr<const Tokenizer> Tokenizer::parse(std::string_view json, std::string_view what) {
+  try {
+    return read(json, what);
+  } catch (const simdjson::simdjson_error& error) {
+    fail(ErrorKind::Parse, "{}: not a tokenizer.json: {}", what, error.what());
+  }
+}
+
+}  // namespace cortiq::text
