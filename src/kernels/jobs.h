@@ -110,7 +110,4 @@ extern const KernelTable kNeonKernels;
 /// Rows first + at … of the job as a block.
 void fill_block(const IntegerJob& job, uint64_t at, Block& block) noexcept;
 
-/// Adds the overlay of q1s and q1t to finished outputs of a block and stores a NaN as 0x7FC00000.
-void add_overlay(const IntegerJob& job, uint64_t at, uint32_t rows) noexcept;
-
 }  // namespace cortiq::kernels

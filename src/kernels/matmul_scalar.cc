@@ -8,6 +8,7 @@
 #include "base/half.h"
 #include "codec/layout.h"
 #include "kernels/jobs.h"
+#include "kernels/overlay.h"
 #include "kernels/planes.h"
 
 namespace cortiq::kernels {
@@ -66,6 +67,8 @@ float multiply_row(const Planes& w, const int16_t* codes, const float* scales, c
   return acc;
 }
 
+float fused(float a, float b, float c) { return std::fmaf(a, b, c); }
+
 void integer(const IntegerJob& job) noexcept {
   const Planes& w = *job.weight;
   int16_t* codes = reinterpret_cast<int16_t*>(job.scratch);
@@ -82,7 +85,7 @@ void integer(const IntegerJob& job) noexcept {
         job.y[token * job.y_stride + at + i] = y == y ? y : kNan;
       }
     }
-    add_overlay(job, at, block.rows);
+    add_overlay<codec::load_half, fused>(job, at, block.rows);
   }
 }
 

@@ -1,8 +1,6 @@
 #include "kernels/planes.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "kernels/derived.h"
 
@@ -193,65 +191,6 @@ void unpack_row(const Planes& w, const Block& block, uint32_t row, int16_t* code
         unpack_ternary(at + 2, codes + kGroup * g);
       }
       break;
-  }
-}
-
-namespace {
-
-// Entries of q1s from the first whose flat index is not below `flat`.
-uint64_t first_entry(const Planes& w, uint64_t flat) noexcept {
-  uint64_t low = 0, high = w.entry_count;
-  while (low < high) {
-    const uint64_t middle = (low + high) / 2;
-    if (codec::load32(w.entries + 6 * middle) < flat) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
-}
-
-float add_q1t(const Planes& w, uint64_t row, const float* x, float acc) noexcept {
-  const uint64_t end = codec::load32(w.row_ptr + 4 * (row + 1));
-  for (uint64_t e = codec::load32(w.row_ptr + 4 * row); e < end; ++e) {
-    const uint8_t* entry = w.entries + 4 * e;
-    acc = std::fmaf(codec::load_half(entry + 2), x[codec::load16(entry)], acc);
-  }
-  return acc;
-}
-
-// The base counted ±s at this position, so the overlay adds the difference.
-float add_q1s(const Planes& w, uint64_t row, uint64_t entry, const float* x, float acc) noexcept {
-  for (; entry < w.entry_count; ++entry) {
-    const uint8_t* at = w.entries + 6 * entry;
-    const uint64_t flat = codec::load32(at);
-    if (flat >= (row + 1) * w.cols) break;
-    const uint64_t column = flat - row * w.cols;
-    const uint8_t* tile = w.codes + row * w.code_stride + column / kGroup * codec::kQ1TileBytes;
-    const float scale = codec::load_half(tile);
-    const bool positive = tile[2 + column % kGroup / 8] >> column % 8 & 1;
-    acc = std::fmaf(codec::load_half(at + 4) - (positive ? scale : -scale), x[column], acc);
-  }
-  return acc;
-}
-
-}  // namespace
-
-void add_overlay(const IntegerJob& job, uint64_t at, uint32_t rows) noexcept {
-  const Planes& w = *job.weight;
-  if (w.overlay == Planes::Overlay::None) return;
-  for (uint32_t i = 0; i < rows; ++i) {
-    const uint64_t index = job.first + at + i, row = job.list ? job.list[index] : index;
-    const uint64_t entry = w.overlay == Planes::Overlay::Q1s ? first_entry(w, row * w.cols) : 0;
-    for (uint32_t t = 0; t < job.tile_count; ++t) {
-      for (uint64_t token = job.tiles[t].first; token < job.tiles[t].first + job.tiles[t].tokens; ++token) {
-        float& y = job.y[token * job.y_stride + at + i];
-        const float* x = job.x + token * job.x_stride;
-        y = w.overlay == Planes::Overlay::Q1s ? add_q1s(w, row, entry, x, y) : add_q1t(w, row, x, y);
-        if (y != y) y = std::numeric_limits<float>::quiet_NaN();
-      }
-    }
   }
 }
 

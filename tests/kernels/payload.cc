@@ -123,7 +123,7 @@ class Builder {
   std::vector<uint32_t> some(uint64_t below) {
     std::vector<uint32_t> found;
     for (uint64_t i = 0; i < below; ++i) {
-      if (random_.below(20) == 0) found.push_back(static_cast<uint32_t>(i));
+      if (random_.below(data_ == Data::Extreme ? 20 : 100) == 0) found.push_back(static_cast<uint32_t>(i));
     }
     return found;
   }

@@ -94,7 +94,7 @@ void multiply(const IntegerJob& job) {
         }
       }
     }
-    add_overlay(job, at, block.rows);
+    if (w.overlay != Planes::Overlay::None) finish_overlay(job, at, block.rows);
   }
 }
 

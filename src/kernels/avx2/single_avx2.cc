@@ -130,7 +130,7 @@ void multiply(const IntegerJob& job) {
       }
       store_outputs(job.y + at + row, block.rows - row, acc);
     }
-    add_overlay(job, at, block.rows);
+    if (w.overlay != Planes::Overlay::None) finish_overlay(job, at, block.rows);
   }
 }
 

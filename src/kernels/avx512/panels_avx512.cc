@@ -132,7 +132,7 @@ void multiply(const IntegerJob& job) {
         }
       }
     }
-    add_overlay(job, at, block[0].rows + (second ? block[1].rows : 0));
+    if (w.overlay != Planes::Overlay::None) finish_overlay(job, at, block[0].rows + (second ? block[1].rows : 0));
   }
 }
 

@@ -138,6 +138,7 @@ zf multiply_block(const Planes& w, const Block& block, const Block& after, const
 
 template <Weights W>
 void multiply(const IntegerJob& job) noexcept {
+  const Planes& w = *job.weight;
   float* scales = reinterpret_cast<float*>(job.scratch);
   Block blocks[2];
   fill_block(job, 0, blocks[0]);
@@ -145,9 +146,8 @@ void multiply(const IntegerJob& job) noexcept {
     const Block& block = blocks[turn];
     // Behind the last block there is nothing to ask for; asking for its own first rows again is harmless.
     fill_block(job, at + kBlockRows < job.count ? at + kBlockRows : at, blocks[turn ^ 1]);
-    store_outputs(job.y + at, block.rows,
-                  multiply_block<W>(*job.weight, block, blocks[turn ^ 1], job.activations, scales));
-    add_overlay(job, at, block.rows);
+    store_outputs(job.y + at, block.rows, multiply_block<W>(w, block, blocks[turn ^ 1], job.activations, scales));
+    if (w.overlay != Planes::Overlay::None) finish_overlay(job, at, block.rows);
   }
 }
 
