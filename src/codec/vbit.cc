@@ -7,6 +7,7 @@
 #include "codec/rows.h"
 #include "codec/scale.h"
 #include "codec/table.h"
+#include "codec/vbit.h"
 
 namespace cortiq::codec {
 namespace {
@@ -17,25 +18,16 @@ bool is_level(uint8_t bits) noexcept {
   return std::find(std::begin(kLevels), std::end(kLevels), bits) != std::end(kLevels);
 }
 
-// The level nearest to the target, the lower one of two.
-uint8_t snap(float target) noexcept {
-  uint8_t best = kLevels[0];
-  for (const uint8_t level : kLevels) {
-    if (std::fabs(static_cast<float>(level) - target) < std::fabs(static_cast<float>(best) - target)) best = level;
-  }
-  return best;
-}
-
 uint64_t row_bytes(uint64_t cols, uint8_t bits) noexcept { return cols / 8 * bits; }
 
 // Bits per row: each row's log amplitude above or below the mean moves it from the budget (facts §5.7).
 std::vector<uint8_t> allocate(std::span<const float> amplitude, const EncodeOptions& options) {
-  const float mean_bits = static_cast<float>(std::floor(1000 * std::clamp(options.mean_bits, 3.0, 8.0))) / 1000;
+  const float mean_bits = vbit_budget(options.mean_bits);
   float sum = 0;
   for (const float a : amplitude) sum += a;
   const float mean = sum / static_cast<float>(amplitude.size());
   std::vector<uint8_t> bits;
-  for (const float a : amplitude) bits.push_back(snap(mean_bits + ((a - mean) + options.row_bias)));
+  for (const float a : amplitude) bits.push_back(vbit_level(mean_bits + ((a - mean) + options.row_bias)));
   return bits;
 }
 
@@ -180,6 +172,18 @@ class VbitCodec final : public Codec {
 };
 
 }  // namespace
+
+uint8_t vbit_level(float target) noexcept {
+  uint8_t best = kLevels[0];
+  for (const uint8_t level : kLevels) {
+    if (std::fabs(static_cast<float>(level) - target) < std::fabs(static_cast<float>(best) - target)) best = level;
+  }
+  return best;
+}
+
+float vbit_budget(double mean_bits) noexcept {
+  return static_cast<float>(std::floor(1000 * std::clamp(mean_bits, 3.0, 8.0))) / 1000;
+}
 
 const Codec& vbit_codec() noexcept {
   static const VbitCodec codec(false);

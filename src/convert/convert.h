@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -24,7 +25,7 @@ namespace cortiq::convert {
 
 struct QuantFor {
   std::string
-      pattern;  ///< glob over CMF tensor names: * any run, ? one character, [a-z]; "lm_head" also means "lm_head.*"
+      pattern;  ///< glob over CMF tensor names: * any run, ? one character, [a-z]; "lm_head" also means "lm_head.weight"
   std::string quant;
 };
 
@@ -79,6 +80,9 @@ struct Plan {
   std::vector<std::string> notes, warnings;
   uint64_t source_bytes = 0;
   uint64_t shard_max_bytes = 0;  ///< 0: one file
+  bool share_budget = false;     ///< vbit: the experts of a layer share their bits (FORMAT_FACTS §5.8)
+  double mean_bits = 4.25;
+  std::map<uint64_t, std::vector<uint64_t>> route_counts;  ///< per layer, selections of each expert; empty: unknown
 };
 
 /// Plans a conversion; throws what and why if the checkpoint cannot be represented.

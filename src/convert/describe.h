@@ -15,7 +15,8 @@ struct Described {
   Layout layout;
   std::vector<uint32_t> eos;  ///< of the config alone, both levels
   std::optional<uint32_t> bos, pad;
-  Json rope;  ///< the source's rotary keys, for provenance; an empty object if it has none
+  Json rope;    ///< the source's rotary keys, for provenance; an empty object if it has none
+  Json defrag;  ///< provenance of a cut (FORMAT_FACTS §11); null without one
   std::vector<std::string> notes, warnings;
 };
 

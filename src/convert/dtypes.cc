@@ -78,11 +78,21 @@ DtypeRules::DtypeRules(const ConvertOptions& options) : general_(codec::parse_qu
   encode_.keep = static_cast<float>(options.keep);
 }
 
+bool DtypeRules::fits(const Rule& rule, std::string_view name) noexcept {
+  if (glob(rule.pattern, name)) return true;
+  const size_t dot = name.rfind('.');  // "lm_head" means "lm_head.weight" too
+  return dot != name.npos && glob(rule.pattern, name.substr(0, dot));
+}
+
+bool DtypeRules::named(std::string_view name) const noexcept {
+  return std::any_of(rules_.begin(), rules_.end(), [&](const Rule& rule) { return fits(rule, name); });
+}
+
 void DtypeRules::apply(PlannedTensor& tensor) {
   codec::Quant wish = general_;
   bool by_name = false;
   for (Rule& rule : rules_) {
-    if (!glob(rule.pattern, tensor.name) && !glob(rule.pattern + ".*", tensor.name)) continue;
+    if (!fits(rule, tensor.name)) continue;
     rule.used = by_name = true;
     wish = rule.quant;
   }

@@ -20,6 +20,9 @@ class DtypeRules {
   /// recipe.
   void apply(PlannedTensor& tensor);
 
+  /// True if a pattern fits the name.
+  bool named(std::string_view name) const noexcept;
+
   /// Patterns that no tensor fitted so far.
   std::vector<std::string> unused() const;
 
@@ -29,6 +32,8 @@ class DtypeRules {
     codec::Quant quant;
     bool used = false;
   };
+  static bool fits(const Rule& rule, std::string_view name) noexcept;
+
   codec::Quant general_;
   std::vector<Rule> rules_;
   codec::EncodeOptions encode_;

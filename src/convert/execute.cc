@@ -2,6 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "convert/convert.h"
+#include "convert/encode.h"
+#include "convert/expert_budget.h"
 #include "convert/read_values.h"
 #include "convert/shards.h"
 
@@ -27,13 +29,15 @@ class Execution {
  public:
   Execution(const Plan& plan, ThreadPool& pool, Progress& progress, const Cancellation& cancel,
             FunctionRef<void(const PlannedTensor&, codec::Dtype, uint64_t)> done, std::vector<std::string>& warnings)
-      : plan_(plan), pool_(pool), progress_(progress), cancel_(cancel), done_(done), warnings_(warnings) {}
+      : plan_(plan), pool_(pool), progress_(progress), cancel_(cancel), done_(done), warnings_(warnings) {
+    if (plan.share_budget) budget_.emplace(plan.tensors, plan.mean_bits, plan.route_counts);
+  }
 
   // Encodes tensors [first, last) and hands them to the writer, one at a time.
   void write(cmf::Writer& writer, size_t first, size_t last) {
     for (size_t i = first; i < last; ++i) {
       cancel_.check();
-      const PlannedTensor& tensor = plan_.tensors[i];
+      PlannedTensor tensor = plan_.tensors[i];
       progress_.item(tensor.name);
       if (i + 1 < plan_.tensors.size()) {
         const Recipe& next = plan_.tensors[i + 1].recipe;
@@ -41,7 +45,8 @@ class Execution {
       }
       values_.resize(tensor.shape.elements());
       read_values(tensor.recipe, values_, pool_);
-      const auto [payload, dtype] = encode(tensor);
+      if (budget_) tensor.encode.row_bias = budget_->bias(plan_.tensors[i], pool_);
+      const auto [payload, dtype] = encode_planned(tensor, values_, pool_, warnings_);
       writer.append(Bytes{std::span<const uint8_t>(payload)}, dtype);
       done_(tensor, dtype, payload.size());
       progress_.advance(source_share(tensor));
@@ -49,22 +54,6 @@ class Execution {
   }
 
  private:
-  std::pair<std::vector<uint8_t>, codec::Dtype> encode(const PlannedTensor& tensor) {
-    const std::string context = fmt::format("tensor '{}' (from '{}')", printable(tensor.name), tensor.source);
-    const auto as = [&](codec::Dtype dtype) {
-      return with_context(context,
-                          [&] { return codec::of(dtype).encode(values_, tensor.shape, tensor.encode, pool_); });
-    };
-    if (tensor.dtype != codec::Dtype::F16 || tensor.demanded) return {as(tensor.dtype), tensor.dtype};
-    try {
-      return {as(tensor.dtype), tensor.dtype};
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::Bounds) throw;
-      warnings_.push_back(fmt::format("{}; written as f32", error.what()));
-    }
-    return {as(codec::Dtype::F32), codec::Dtype::F32};
-  }
-
   const Plan& plan_;
   ThreadPool& pool_;
   Progress& progress_;
@@ -72,6 +61,7 @@ class Execution {
   FunctionRef<void(const PlannedTensor&, codec::Dtype, uint64_t)> done_;
   std::vector<std::string>& warnings_;
   std::vector<float> values_;
+  std::optional<ExpertBudget> budget_;
 };
 
 }  // namespace

@@ -95,18 +95,26 @@ class Dictionary {
   bool has_shape_ = false;
 };
 
+// Bytes of an element, 0 for a type that is not read.
+uint64_t width_of(std::string_view type) noexcept {
+  if (type == "|b1" || type == "|u1" || type == "?") return 1;
+  if (type == "<f2") return 2;
+  if (type == "<f4" || type == "<i4") return 4;
+  return type == "<f8" || type == "<i8" ? 8 : 0;
+}
+
 template <class From>
-void widen(Bytes data, std::vector<float>& out) {
-  for (size_t i = 0; i < out.size(); ++i) {
+void widen(const uint8_t* at, uint64_t count, float* out) {
+  for (uint64_t i = 0; i < count; ++i) {
     From value;
-    std::memcpy(&value, data.data() + i * sizeof(From), sizeof(From));
+    std::memcpy(&value, at + i * sizeof(From), sizeof(From));
     out[i] = static_cast<float>(value);
   }
 }
 
 }  // namespace
 
-Npy parse_npy(Bytes bytes, std::string_view what) {
+NpyView view_npy(Bytes bytes, std::string_view what) {
   if (bytes.size() < 10 || bytes.text().substr(0, 6) != kMagic) fail(ErrorKind::Parse, "{}: not a .npy file", what);
   const bool first_version = bytes[6] == 1;
   const uint64_t begin = first_version ? 10 : 12;
@@ -114,35 +122,42 @@ Npy parse_npy(Bytes bytes, std::string_view what) {
       first_version ? bytes.read<uint16_t>(8, "header length") : bytes.read<uint32_t>(8, "header length");
   const Dictionary header(bytes.slice(begin, length, ".npy header").text(), what);
   if (header.fortran_order) fail(ErrorKind::Unsupported, "{}: Fortran order; save the array in C order", what);
-  uint64_t elements = 1;
-  for (const uint64_t size : header.shape) elements = checked_multiply(elements, size, "shape of the .npy array");
-
-  const std::string_view type = header.descr;
-  const bool one_byte = type == "|b1" || type == "|u1" || type == "?";
-  const uint64_t width = one_byte                         ? 1
-                         : type == "<f2"                  ? 2
-                         : type == "<f4" || type == "<i4" ? 4
-                         : type == "<f8" || type == "<i8" ? 8
-                                                          : 0;
+  const uint64_t width = width_of(header.descr);
   if (width == 0) {
     fail(ErrorKind::Unsupported, "{}: .npy type '{}'; <f4, <f8, <f2, |b1, |u1, <i4 and <i8 are read", what,
-         printable(type, 40));
+         printable(header.descr, 40));
   }
-  const uint64_t size = checked_multiply(elements, width, "size of the .npy array");
+  uint64_t size = width;
+  for (const uint64_t dimension : header.shape) size = checked_multiply(size, dimension, "shape of the .npy array");
   if (bytes.size() - begin - length != size) {
     fail(ErrorKind::Bounds, "{}: {} bytes of data, the header's shape needs {}", what, bytes.size() - begin - length,
          size);
   }
-  const Bytes data = bytes.slice(begin + length, size);
-  Npy out{header.shape, std::vector<float>(elements)};
-  if (one_byte) widen<uint8_t>(data, out.values);
-  if (type == "<f4") widen<float>(data, out.values);
-  if (type == "<f8") widen<double>(data, out.values);
-  if (type == "<i4") widen<int32_t>(data, out.values);
-  if (type == "<i8") widen<int64_t>(data, out.values);
-  if (type == "<f2") {
-    for (size_t i = 0; i < elements; ++i) out.values[i] = f16_to_f32(data.read<uint16_t>(2 * i));
+  return {header.shape, std::string(header.descr), bytes.slice(begin + length, size)};
+}
+
+uint64_t NpyView::elements() const noexcept { return data.size() / width_of(type); }
+
+void NpyView::read(uint64_t first, uint64_t count, float* out) const {
+  const uint64_t width = width_of(type);
+  const uint8_t* at =
+      data.slice(checked_multiply(first, width), checked_multiply(count, width), ".npy elements").data();
+  if (width == 1) return widen<uint8_t>(at, count, out);
+  if (type == "<f4") return widen<float>(at, count, out);
+  if (type == "<f8") return widen<double>(at, count, out);
+  if (type == "<i4") return widen<int32_t>(at, count, out);
+  if (type == "<i8") return widen<int64_t>(at, count, out);
+  for (uint64_t i = 0; i < count; ++i) {
+    uint16_t half;
+    std::memcpy(&half, at + 2 * i, 2);
+    out[i] = f16_to_f32(half);
   }
+}
+
+Npy parse_npy(Bytes bytes, std::string_view what) {
+  const NpyView view = view_npy(bytes, what);
+  Npy out{view.shape, std::vector<float>(view.elements())};
+  view.read(0, out.values.size(), out.values.data());
   return out;
 }
 

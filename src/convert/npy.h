@@ -15,6 +15,16 @@ struct Npy {
   std::vector<float> values;
 };
 
+/// An array that is read piece by piece.
+struct NpyView {
+  std::vector<uint64_t> shape;
+  std::string type;  ///< "<f4"
+  Bytes data;
+  uint64_t elements() const noexcept;
+  void read(uint64_t first, uint64_t count, float* out) const;
+};
+NpyView view_npy(Bytes bytes, std::string_view what);
+
 /// Parse or Bounds, naming `what`, for anything else than a complete array of those types.
 Npy parse_npy(Bytes bytes, std::string_view what);
 Npy read_npy(const std::string& path, FileSystem& files = FileSystem::real());

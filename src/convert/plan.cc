@@ -7,8 +7,10 @@
 #include "codec/quant.h"
 #include "convert/chat_bundle.h"
 #include "convert/convert.h"
+#include "convert/defrag.h"
 #include "convert/describe.h"
 #include "convert/dtypes.h"
+#include "convert/expert_budget.h"
 #include "convert/head.h"
 #include "convert/names.h"
 #include "cortiq/version.h"
@@ -129,6 +131,7 @@ Json header(const Plan& plan, const Described& model, const codec::Quant& quant,
   provenance["source_model"] = printable(file_name_of(path));
   provenance["source_format"] = plan.checkpoint->format;
   if (!model.rope.empty()) provenance["source_rope"] = model.rope;
+  if (!model.defrag.is_null()) provenance["defrag"] = model.defrag;
   if (!chat.is_null()) out["tokenizer_config"] = chat;
   return out;
 }
@@ -143,7 +146,8 @@ Plan make_plan(const std::string& path, const ConvertOptions& options, ThreadPoo
   return make_plan(std::make_shared<Checkpoint>(open_checkpoint(path, files)), options, pool, files);
 }
 
-Plan make_plan(std::shared_ptr<Checkpoint> checkpoint, const ConvertOptions& options, ThreadPool&, FileSystem&) {
+Plan make_plan(std::shared_ptr<Checkpoint> checkpoint, const ConvertOptions& options, ThreadPool& pool,
+               FileSystem& files) {
   DtypeRules rules(options);
   Plan plan;
   plan.checkpoint = checkpoint;
@@ -157,6 +161,9 @@ Plan make_plan(std::shared_ptr<Checkpoint> checkpoint, const ConvertOptions& opt
     settle_head(mapping, model);
     settle_draft_head(mapping, *checkpoint, model);
     refuse_or_drop_unknown(mapping, model, options.allow_unknown);
+    if (!options.defrag.empty()) {
+      cut_neurons(options, files, mapping, model, plan.sources, pool);
+    }
     plan.tensors = plan_tensors(mapping, rules);
     plan.drops = std::move(mapping.drops);
   });
@@ -170,6 +177,10 @@ Plan make_plan(std::shared_ptr<Checkpoint> checkpoint, const ConvertOptions& opt
   plan.contents.header = header(plan, model, rules.general(), write_chat_bundle(chat));
   plan.contents.tokenizer_json = checkpoint->tokenizer_json;
   if (options.shard_max_gb > 0) plan.shard_max_bytes = static_cast<uint64_t>(options.shard_max_gb * 1e9);
+
+  plan.share_budget = !options.vbit_flat;
+  plan.mean_bits = options.mean_bits;
+  if (!options.route_stats.empty()) plan.route_counts = read_route_stats(options.route_stats, files);
 
   append(plan.notes, checkpoint->notes);
   append(plan.notes, model.notes);
