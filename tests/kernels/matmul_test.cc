@@ -1,8 +1,12 @@
 #include "kernels/matmul.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
+#include <new>
 #include <string>
 
 #include "base/cpu.h"
@@ -25,11 +29,37 @@ bool any_width(Dtype dtype) {
          dtype == Dtype::Q8TwoField || dtype == Dtype::Q4Block;
 }
 
+// A payload that ends where a page without access begins, so that a kernel that reads one byte too far is noticed.
+class Guarded {
+ public:
+  explicit Guarded(const std::vector<uint8_t>& bytes) : size_(bytes.size()) {
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    length_ = (size_ + page - 1) / page * page + page;
+    void* data = mmap(nullptr, length_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED) throw std::bad_alloc();
+    map_ = static_cast<uint8_t*>(data);
+    mprotect(map_ + length_ - page, page, PROT_NONE);
+    std::copy(bytes.begin(), bytes.end(), map_ + length_ - page - size_);
+  }
+  Guarded(Guarded&& other) noexcept : map_(other.map_), size_(other.size_), length_(other.length_) {
+    other.map_ = nullptr;
+  }
+  Guarded& operator=(Guarded&&) = delete;
+  ~Guarded() {
+    if (map_) munmap(map_, length_);
+  }
+  Bytes bytes() const { return {map_ + length_ - static_cast<size_t>(sysconf(_SC_PAGESIZE)) - size_, size_}; }
+
+ private:
+  uint8_t* map_;
+  size_t size_, length_;
+};
+
 struct Case {
   Dtype dtype;
   uint64_t rows, cols;
   Data data;
-  std::vector<uint8_t> payload;
+  Guarded payload;
   Matrix matrix;
 
   Case(Dtype type, uint64_t r, uint64_t c, Data d, Random& random)
@@ -38,7 +68,7 @@ struct Case {
         cols(c),
         data(d),
         payload(test::random_payload(type, r, c, d, random)),
-        matrix(type, r, c, Bytes(payload)) {}
+        matrix(type, r, c, payload.bytes()) {}
 
   std::string text() const {
     return std::string(codec::name(dtype)) + " " + std::to_string(rows) + "x" + std::to_string(cols) +
@@ -93,7 +123,7 @@ std::vector<double> rounded(const Case& c, const float* x) {
   std::vector<double> out(c.cols);
   std::vector<float> field(c.cols, 1);
   if (c.dtype == Dtype::Q8TwoField) {
-    const codec::Q8TwoFieldView view(c.payload.data(), c.rows, c.cols);
+    const codec::Q8TwoFieldView view(c.payload.bytes().data(), c.rows, c.cols);
     for (uint64_t i = 0; i < c.cols; ++i) field[i] = codec::load_half(view.column_field + 2 * i);
   }
   for (uint64_t g = 0; g < c.cols; g += 32) {
@@ -149,7 +179,7 @@ TEST(Matmul, rows_decode_as_the_codec_says) {
     for (const Data data : {Data::Ordinary, Data::Extreme}) {
       const Case c(dtype, 9, 96, data, random);
       std::vector<float> all(9 * 96), row(96);
-      codec::of(dtype).decode(Bytes(c.payload), codec::Shape{9, 96}, 0, 9, all.data());
+      codec::of(dtype).decode(c.payload.bytes(), codec::Shape{9, 96}, 0, 9, all.data());
       for (uint64_t r = 0; r < 9; ++r) {
         c.matrix.decode_row(r, row.data());
         EXPECT_EQ(std::memcmp(row.data(), &all[r * 96], 96 * 4), 0) << c.text() << " row " << r;
