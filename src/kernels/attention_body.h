@@ -31,44 +31,79 @@ inline Span hull(const Span* spans, uint32_t count) noexcept {
   return all.from < all.to ? all : Span{0, 0};
 }
 
-// Rows from … to of one head of a page as f32, each padded with zeros to `width`.
-void load_rows(const AttentionTask& task, const uint8_t* page, Span span, float* rows, uint64_t width) noexcept {
-  const uint64_t head_dim = task.head_dim, first_row = uint64_t{task.kv_head} * kKvPage;
-  const auto* scales = reinterpret_cast<const float*>(page + uint64_t{task.kv_heads} * kKvPage * head_dim);
-  for (uint64_t j = span.from; j < span.to; ++j) {
-    const uint64_t at = (first_row + j) * head_dim;
-    float* row = rows + j * width;
-    uint64_t i = 0;
-    switch (task.type) {
-      case KvType::F32: {
-        const float* x = reinterpret_cast<const float*>(page) + at;
-        for (; i + 16 <= head_dim; i += 16) store(row + i, load(x + i));
-        if (i < head_dim) store(row + i, load_part(x + i, head_dim - i));
-        break;
-      }
-      case KvType::F16: {
-        const uint16_t* x = reinterpret_cast<const uint16_t*>(page) + at;
-        for (; i + 16 <= head_dim; i += 16) store(row + i, load_half(x + i));
-        if (i < head_dim) {
-          uint16_t last[16] = {};
-          for (uint64_t k = i; k < head_dim; ++k) last[k - i] = x[k];
-          store(row + i, load_half(last));
-        }
-        break;
-      }
-      case KvType::Q8: {
-        const int8_t* x = reinterpret_cast<const int8_t*>(page) + at;
-        const Lanes scale = set(scales[first_row + j]);
-        for (; i + 16 <= head_dim; i += 16) store(row + i, load_codes(x + i) * scale);
-        if (i < head_dim) {
-          int8_t last[16] = {};
-          for (uint64_t k = i; k < head_dim; ++k) last[k - i] = x[k];
-          store(row + i, select(range(0, static_cast<int>(head_dim - i)), load_codes(last) * scale, set(0.0f)));
-        }
-        break;
-      }
+inline void load_row(const float* x, uint64_t n, float, float* row) noexcept {
+  uint64_t i = 0;
+  for (; i + 16 <= n; i += 16) store(row + i, load(x + i));
+  if (i < n) store(row + i, load_part(x + i, n - i));
+}
+inline void load_row(const uint16_t* x, uint64_t n, float, float* row) noexcept {
+  uint64_t i = 0;
+  for (; i + 16 <= n; i += 16) store(row + i, load_half(x + i));
+  if (i == n) return;
+  uint16_t last[16] = {};
+  for (uint64_t k = i; k < n; ++k) last[k - i] = x[k];
+  store(row + i, load_half(last));
+}
+inline void load_row(const int8_t* x, uint64_t n, float scale, float* row) noexcept {
+  const Lanes factor = set(scale);
+  uint64_t i = 0;
+  for (; i + 16 <= n; i += 16) store(row + i, load_codes(x + i) * factor);
+  if (i == n) return;
+  int8_t last[16] = {};
+  for (uint64_t k = i; k < n; ++k) last[k - i] = x[k];
+  store(row + i, select(range(0, static_cast<int>(n - i)), load_codes(last) * factor, set(0.0f)));
+}
+
+// A page of keys or values and the row in it with which reading goes on.
+struct Place {
+  const uint8_t* page;
+  uint64_t row;
+};
+
+// Rows from … to of one head of a page as f32, each padded with zeros to `width`. As many rows from `ahead` on (page
+// nullptr: none) are asked for meanwhile, so that memory works while the rows are used.
+template <class Value>
+void load_page(const AttentionTask& task, const uint8_t* page, Span span, Place ahead, float* rows,
+               uint64_t width) noexcept {
+  const uint64_t n = task.head_dim, first_row = uint64_t{task.kv_head} * kKvPage, bytes = n * sizeof(Value);
+  const auto* scales = reinterpret_cast<const float*>(page + uint64_t{task.kv_heads} * kKvPage * n);
+  const uint8_t* next = ahead.page + (first_row + ahead.row) * bytes;
+  for (uint64_t j = span.from; j < span.to; ++j, next += bytes) {
+    if (ahead.page != nullptr) {
+      for (uint64_t line = 0; line < bytes; line += 64) __builtin_prefetch(next + line, 0, 2);
     }
+    const float scale = sizeof(Value) == 1 ? scales[first_row + j] : 1.0f;
+    load_row(reinterpret_cast<const Value*>(page + (first_row + j) * bytes), n, scale, rows + j * width);
   }
+}
+void load_rows(const AttentionTask& task, const uint8_t* page, Span span, Place ahead, float* rows,
+               uint64_t width) noexcept {
+  switch (task.type) {
+    case KvType::F32:
+      return load_page<float>(task, page, span, ahead, rows, width);
+    case KvType::F16:
+      return load_page<uint16_t>(task, page, span, ahead, rows, width);
+    case KvType::Q8:
+      return load_page<int8_t>(task, page, span, ahead, rows, width);
+  }
+}
+
+// Calls use(part, ahead) for the parts of a block in which its rows are loaded and used in turn. Few queries take 16
+// rows at a time: they have little to compute, which must not wait for memory nor memory for it.
+template <class Use>
+inline void each_part(Span seen, uint32_t queries, const uint8_t* page, const uint8_t* next_page, uint64_t next_row,
+                      Use use) noexcept {
+  const uint32_t step = queries < 16 ? 16 : kKvPage;
+  for (uint32_t from = seen.from; from < seen.to;) {
+    const uint32_t end = (from / step + 1) * step, to = end < seen.to ? end : seen.to;
+    use(Span{from, to}, to < seen.to ? Place{page, to} : Place{next_page, next_row});
+    from = to;
+  }
+}
+
+inline Span overlap(Span a, Span b) noexcept {
+  const Span both{a.from > b.from ? a.from : b.from, a.to < b.to ? a.to : b.to};
+  return both.from < both.to ? both : Span{0, 0};
 }
 
 // The running softmax of one query.
@@ -161,7 +196,9 @@ void attend_body(const AttentionTask& task) noexcept {
   Span spans[kAttentionQueries];
   bool begun[kAttentionQueries] = {};
 
+  uint64_t last = 0;
   for (uint32_t i = 0; i < count; ++i) {
+    if (task.queries[i].last > last) last = task.queries[i].last;
     uint64_t d = 0;
     for (; d + 16 <= task.head_dim; d += 16) store(q + i * width + d, load(task.queries[i].q + d));
     if (d < width) store(q + i * width + d, load_part(task.queries[i].q + d, task.head_dim - d));
@@ -173,21 +210,29 @@ void attend_body(const AttentionTask& task) noexcept {
       for (uint32_t i = 0; i < count; ++i) spans[i] = visible(task.queries[i], b);
       const Span seen = hull(spans, count);
       if (seen.from == seen.to) continue;
-      load_rows(task, task.k_pages[b], seen, rows, width);
-      for (uint32_t i = 0; i < count; i += 4) {
-        const uint32_t n = count - i < 4 ? count - i : 4;
-        const Span keys = hull(spans + i, n);
-        dots(q + i * width, width, n, rows, width, keys.from / 16 * 16, (keys.to + 15) / 16 * 16, width,
-             scores + i * kKvPage, kKvPage);
-      }
+      each_part(seen, count, task.k_pages[b], task.v_pages[b], seen.from, [&](Span part, Place ahead) {
+        load_rows(task, task.k_pages[b], part, ahead, rows, width);
+        for (uint32_t i = 0; i < count; i += 4) {
+          const uint32_t n = count - i < 4 ? count - i : 4;
+          const Span keys = overlap(hull(spans + i, n), part);
+          dots(q + i * width, width, n, rows, width, keys.from / 16 * 16, (keys.to + 15) / 16 * 16, width,
+               scores + i * kKvPage, kKvPage);
+        }
+      });
       for (uint32_t i = 0; i < count; ++i) {
         if (spans[i].from == spans[i].to) continue;
         weigh(scores + i * kKvPage, spans[i], task.scale, task.soft_cap, run[i], o + i * width, width);
       }
-      load_rows(task, task.v_pages[b], seen, rows, width);
-      for (uint32_t i = 0; i < count; i += 4) {
-        add_values(scores + i * kKvPage, spans + i, count - i < 4 ? count - i : 4, rows, width, o + i * width);
-      }
+      const uint8_t* next_keys = (b + 1) * kKvPage <= last ? task.k_pages[b + 1] : nullptr;
+      each_part(seen, count, task.v_pages[b], next_keys, 0, [&](Span part, Place ahead) {
+        load_rows(task, task.v_pages[b], part, ahead, rows, width);
+        for (uint32_t i = 0; i < count; i += 4) {
+          const uint32_t n = count - i < 4 ? count - i : 4;
+          Span of_part[4];
+          for (uint32_t k = 0; k < n; ++k) of_part[k] = overlap(spans[i + k], part);
+          add_values(scores + i * kKvPage, of_part, n, rows, width, o + i * width);
+        }
+      });
     }
     for (uint32_t i = 0; i < count; ++i) {
       if (task.partial != nullptr) {

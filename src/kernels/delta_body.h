@@ -165,38 +165,46 @@ void advance_body(const DeltaTask& task) noexcept {
   for (uint64_t head = 0; head < task.heads; ++head) value_head(c, head);
 }
 
-// Taps are held in registers eight at a time.
-constexpr uint64_t kTaps = 8;
+// Channels and taps of the convolution that are worked on together: their weights, transposed, stay in L1 while the
+// rows stream past.
+constexpr uint64_t kConvChannels = 256, kConvTaps = 8;
 
 void convolve_body(float* ring, const float* weight, uint64_t channels, uint64_t kernel, uint64_t from, uint64_t to,
                    uint64_t n, const float* x, float* y) noexcept {
   const uint64_t past = kernel - 1;
-  for (uint64_t c = from; c < to; c += 16) {
-    const uint64_t width = to - c < 16 ? to - c : 16;
-    const auto input = [&](uint64_t t) {  // of row t counted from the ring's first
-      return load_part((t < past ? ring + t * channels : x + (t - past) * channels) + c, width);
+  alignas(64) float taps[kConvTaps * kConvChannels];
+  for (uint64_t begin = from; begin < to; begin += kConvChannels) {
+    const uint64_t width = to - begin < kConvChannels ? to - begin : kConvChannels;
+    const auto input = [&](uint64_t t) {  // row t counted from the ring's first
+      return (t < past ? ring + t * channels : x + (t - past) * channels) + begin;
     };
-    for (uint64_t first = 0; first < kernel; first += kTaps) {
-      const uint64_t count = kernel - first < kTaps ? kernel - first : kTaps;
-      Lanes taps[kTaps];
-      for (uint64_t j = 0; j < count; ++j) {
-        const float* tap = weight + c * kernel + first + j;
-        if (width == 16) {
-          taps[j] = load_strided(tap, kernel);
-          continue;
+    for (uint64_t first = 0; first < kernel; first += kConvTaps) {
+      const uint64_t count = kernel - first < kConvTaps ? kernel - first : kConvTaps;
+      const bool last = first + count == kernel;
+      const float* weights = weight + begin * kernel + first;
+      if (kernel == 4) {
+        for (uint64_t c = 0; c < width; ++c) {  // the usual case, which compilers turn into shuffles
+          for (uint64_t j = 0; j < 4; ++j) taps[j * kConvChannels + c] = weights[c * 4 + j];
         }
-        float last[16] = {};
-        for (uint64_t i = 0; i < width; ++i) last[i] = tap[i * kernel];
-        taps[j] = load(last);
+      } else {
+        for (uint64_t c = 0; c < width; ++c) {
+          for (uint64_t j = 0; j < count; ++j) taps[j * kConvChannels + c] = weights[c * kernel + j];
+        }
       }
       for (uint64_t t = 0; t < n; ++t) {
-        float* out = y + t * channels + c;
-        Lanes acc = first == 0 ? set(0.0f) : load_part(out, width);
-        for (uint64_t j = 0; j < count; ++j) acc = fma(taps[j], input(t + first + j), acc);
-        store_part(out, first + count == kernel ? silu(acc) : acc, width);
+        const float* rows[kConvTaps];
+        for (uint64_t j = 0; j < count; ++j) rows[j] = input(t + first + j);
+        float* out = y + t * channels + begin;
+        for (uint64_t c = 0; c < width; c += 16) {
+          const uint64_t m = width - c < 16 ? width - c : 16;
+          Lanes acc = first == 0 ? set(0.0f) : load_part(out + c, m);
+          for (uint64_t j = 0; j < count; ++j)
+            acc = fma(load_part(taps + j * kConvChannels + c, m), load_part(rows[j] + c, m), acc);
+          store_part(out + c, last ? silu(acc) : acc, m);
+        }
       }
     }
-    for (uint64_t t = 0; t < past; ++t) store_part(ring + t * channels + c, input(t + n), width);
+    for (uint64_t t = 0; t < past; ++t) copy_exact(input(t + n), width, ring + t * channels + begin);
   }
 }
 

@@ -33,7 +33,7 @@ inline Lanes exp_minus_one_near_zero(Lanes r) noexcept {
 /// 2^n for −126 ≤ n ≤ 127.
 inline Lanes power_of_two(Ints n) noexcept { return floats(shift_to_exponent(n + set(int32_t{127}))); }
 
-inline Lanes exp(Lanes x) noexcept {
+[[gnu::always_inline]] inline Lanes exp(Lanes x) noexcept {
   // Beyond these the result is 0 or infinity. NaN passes both: it is the second operand.
   const Reduced a = reduce_by_ln2(max(set(-104.0f), min(set(89.0f), x)));
   // In two steps, since 2^n itself may lie outside f32; only the second can round (subnormal results).

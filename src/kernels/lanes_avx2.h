@@ -33,10 +33,6 @@ inline Lanes load_part(const float* p, uint64_t n) noexcept {
   const int count = static_cast<int>(n);
   return {_mm256_maskload_ps(p, first(count)), _mm256_maskload_ps(p + 8, first(count - 8))};
 }
-inline Lanes load_strided(const float* p, uint64_t stride) noexcept {
-  const __m256i index = _mm256_mullo_epi32(lane_numbers(), _mm256_set1_epi32(static_cast<int32_t>(stride)));
-  return {_mm256_i32gather_ps(p, index, 4), _mm256_i32gather_ps(p + 8 * stride, index, 4)};
-}
 inline float first_lane(Lanes a) noexcept { return _mm256_cvtss_f32(a.lo); }
 inline void store(float* p, Lanes a) noexcept {
   _mm256_storeu_ps(p, a.lo);

@@ -32,10 +32,6 @@ inline __mmask16 first(uint64_t n) noexcept { return static_cast<__mmask16>((uin
 inline Lanes set(float x) noexcept { return {_mm512_set1_ps(x)}; }
 inline Lanes load(const float* p) noexcept { return {_mm512_loadu_ps(p)}; }
 inline Lanes load_part(const float* p, uint64_t n) noexcept { return {_mm512_maskz_loadu_ps(first(n), p)}; }
-inline Lanes load_strided(const float* p, uint64_t stride) noexcept {
-  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  return {_mm512_i32gather_ps(_mm512_mullo_epi32(lane, _mm512_set1_epi32(static_cast<int32_t>(stride))), p, 4)};
-}
 inline float first_lane(Lanes a) noexcept { return _mm512_cvtss_f32(a.v); }
 inline void store(float* p, Lanes a) noexcept { _mm512_storeu_ps(p, a.v); }
 inline void store_part(float* p, Lanes a, uint64_t n) noexcept { _mm512_mask_storeu_ps(p, first(n), a.v); }

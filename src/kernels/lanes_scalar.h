@@ -44,10 +44,6 @@ inline Lanes load(const float* p) noexcept {
 inline Lanes load_part(const float* p, uint64_t n) noexcept {
   return each([=](int i) { return static_cast<uint64_t>(i) < n ? p[i] : 0.0f; });
 }
-/// p[0], p[stride], …, p[15·stride].
-inline Lanes load_strided(const float* p, uint64_t stride) noexcept {
-  return each([=](int i) { return p[static_cast<uint64_t>(i) * stride]; });
-}
 inline float first_lane(const Lanes& a) noexcept { return a.v[0]; }
 inline void store(float* p, const Lanes& a) noexcept {
   for (int i = 0; i < 16; ++i) p[i] = a.v[i];

@@ -122,11 +122,11 @@ std::vector<float> run(std::vector<AttentionRow> rows, std::vector<float>& out, 
 
 TEST(Attention, agrees_with_the_formula_in_double) {
   for (const Geometry& g : geometries()) {
-    for (const uint64_t positions : {1, 5, 64, 65, 200, 1100}) {
-      for (const uint64_t window : {0, 1, 17, 64, 130}) {
+    for (const uint64_t positions : {1u, 64u, 65u, 200u, 1100u}) {
+      for (const uint64_t window : {0u, 1u, 17u, 130u}) {
         for (const float cap : {0.0f, 3.0f}) {
           const Cache cache(g, positions, positions);
-          Rows rows(g, cache, std::min<uint64_t>(positions, 7), window, 99);
+          Rows rows(g, cache, std::min<uint64_t>(positions, 5), window, 99);
           run(rows.rows, rows.out, available_isas().back(), 1, 100, 0.3f, cap);
           for (const AttentionRow& row : rows.rows) {
             const std::vector<double> want = naive(g, cache, row, 0.3f, cap);
@@ -144,14 +144,15 @@ TEST(Attention, agrees_with_the_formula_in_double) {
 
 TEST(Attention, instruction_sets_threads_and_batches_give_the_scalar_bits) {
   for (const Geometry& g : geometries()) {
-    for (const uint64_t positions : {70, 1500, 2300}) {
-      for (const uint64_t window : {0, 100, 1200}) {
+    for (const uint64_t positions : {70u, 1100u, 2100u}) {
+      for (const uint64_t window : {0u, 100u, 1200u}) {
         const Cache cache(g, positions, positions + window);
-        Rows rows(g, cache, 45, window, 3);
+        // More rows than a task takes, where that costs little.
+        Rows rows(g, cache, g.heads <= 3 ? 67 : 6, window, 3);
         const std::vector<float> want = run(rows.rows, rows.out, Isa::Scalar, 1, 1);
         for (const Isa isa : vector_isas()) {
-          for (const size_t threads : {1, 2, 5}) {
-            for (const size_t batch : {1, 2, 3, 45}) {
+          for (const size_t threads : {1u, 3u}) {
+            for (const size_t batch : {1u, 3u, 67u}) {
               ASSERT_TRUE(same(want, run(rows.rows, rows.out, isa, threads, batch)))
                   << name(isa) << ", " << threads << " threads, batches of " << batch << ", " << g.heads << " heads of "
                   << g.head_dim << ", " << positions << " positions, window " << window;
@@ -214,7 +215,7 @@ TEST(Attention, dead_heads_are_zero_and_the_others_unchanged) {
   const std::vector<float> want = run(rows.rows, rows.out, active_isa(), 1);
   const uint8_t alive[6] = {0, 1, 1, 0, 0, 0};
   for (AttentionRow& row : rows.rows) row.head_alive = alive;
-  for (const size_t threads : {1, 4}) {
+  for (const size_t threads : {1u, 4u}) {
     const std::vector<float> got = run(rows.rows, rows.out, active_isa(), threads);
     for (size_t i = 0; i < got.size(); ++i) {
       EXPECT_TRUE(same(got[i], alive[i / 32 % 6] ? want[i] : 0.0f)) << i;

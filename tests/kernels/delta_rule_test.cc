@@ -103,7 +103,7 @@ const std::vector<Geometry>& geometries() {
 TEST(DeltaRule, agrees_with_the_recurrence_in_double) {
   for (const Geometry& g : geometries()) {
     for (const float strength : {0.01f, 1.0f, 20.0f}) {
-      for (const uint64_t n : {1, 3, 63, 64, 65, 150, 200}) {
+      for (const uint64_t n : {1u, 3u, 63u, 64u, 65u, 150u, 200u}) {
         const Inputs in(g, n, n, strength);
         std::vector<double> want_state;
         const std::vector<double> want = recurrence(in, &want_state);
@@ -125,7 +125,7 @@ TEST(DeltaRule, prefill_decoding_and_verification_give_the_same_bits) {
     Sequence whole(g);
     const std::vector<float> want = whole.run(in, 0, in.n, Isa::Scalar, 1);
     for (const Isa isa : available_isas()) {
-      for (const uint64_t batch : {1, 2, 3, 5, 60, 64, 100, 200}) {
+      for (const uint64_t batch : {1u, 2u, 3u, 5u, 60u, 64u, 100u, 200u}) {
         Sequence split(g);
         std::vector<float> got;
         for (uint64_t t = 0; t < in.n; t += batch) {
@@ -227,8 +227,8 @@ TEST(DeltaRule, layer_of_the_facts) {  // ENGINE_FACTS §23, "GDN"
 }
 
 TEST(CausalConv, splits_and_instruction_sets_give_the_scalar_bits) {
-  for (const uint32_t kernel : {1, 2, 4, 9}) {
-    for (const uint32_t channels : {8, 16, 37, 600}) {
+  for (const uint32_t kernel : {1u, 2u, 4u, 9u}) {
+    for (const uint32_t channels : {8u, 16u, 37u, 600u}) {
       constexpr uint64_t kRows = 23;
       const std::vector<float> x = normal(kRows * channels, kernel), w = normal(size_t{channels} * kernel, channels);
       std::vector<float> want(x.size()), want_ring((kernel - 1) * channels, 0.0f);
@@ -244,7 +244,7 @@ TEST(CausalConv, splits_and_instruction_sets_give_the_scalar_bits) {
         }
       }
       for (const Isa isa : available_isas()) {
-        for (const uint64_t batch : {1, 2, 5, 23}) {
+        for (const uint64_t batch : {1u, 2u, 5u, 23u}) {
           std::vector<float> got(x.size()), ring(want_ring.size(), 0.0f);
           for (uint64_t t = 0; t < kRows; t += batch) {
             delta_kernels(isa).convolve(ring.data(), w.data(), channels, kernel, 0, channels,

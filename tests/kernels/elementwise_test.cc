@@ -154,7 +154,7 @@ TEST(Elementwise, every_instruction_set_gives_the_scalar_bits) {
 }
 
 TEST(Elementwise, norms_agree_with_their_formulas_in_double) {
-  for (const uint64_t width : {1, 7, 8, 64, 1000, 1024}) {
+  for (const uint64_t width : {1u, 7u, 8u, 64u, 1000u, 1024u}) {
     const std::vector<float> x = normal(width, width, 3), w = normal(width, width + 1);
     double squares = 0;
     for (const float v : x) squares += static_cast<double>(v) * v;
@@ -179,7 +179,7 @@ TEST(Elementwise, squares_of_huge_values_do_not_overflow_the_norm) {
 }
 
 TEST(Elementwise, softmax_sums_to_one_and_survives_large_scores) {
-  for (const uint64_t n : {1, 2, 15, 16, 17, 1000}) {
+  for (const uint64_t n : {1u, 2u, 15u, 16u, 17u, 1000u}) {
     std::vector<float> x = normal(n, n, 30);
     for (float& v : x) v += 3e4f;
     std::vector<double> want(x.begin(), x.end());
