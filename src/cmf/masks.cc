@@ -106,22 +106,18 @@ Mask parse_meta(const Fields& in) {
 
 void parse_blob(Mask& mask, Bytes blob, const Arch& arch, bool loop_masks, const Fields& in) {
   if (mask.has_expert_fields && !arch.moe) in.wrong("has_expert_fields", "is set for a model without experts");
-  const BlobShape physical(arch, false, mask.has_expert_fields), visits(arch, true, mask.has_expert_fields);
-  if (blob.size() == visits.size() && arch.num_loops > 1) {
+  const uint64_t physical = mask_blob_size(arch, false, mask.has_expert_fields),
+                 visits = mask_blob_size(arch, true, mask.has_expert_fields);
+  if (blob.size() == visits && arch.num_loops > 1) {
     if (!loop_masks) {
       in.wrong("blob_len", "says one row per visit, which needs the feature bit LOOP_MASKS, and that is not set");
     }
     mask.per_visit = true;
-  } else if (blob.size() != physical.size()) {
-    in.wrong("blob_len", fmt::format("{} bytes, the model's mask has {}{}", blob.size(), physical.size(),
-                                     arch.num_loops > 1 ? fmt::format(" or {}", visits.size()) : ""));
+  } else if (blob.size() != physical) {
+    in.wrong("blob_len", fmt::format("{} bytes, the model's mask has {}{}", blob.size(), physical,
+                                     arch.num_loops > 1 ? fmt::format(" or {}", visits) : ""));
   }
-  const BlobShape& shape = mask.per_visit ? visits : physical;
-  BitReader reader(blob);
-  mask.ffn = reader.rows(shape.visits, shape.neurons, mask.tail_bits);
-  mask.heads = reader.rows(shape.layers, shape.heads, mask.tail_bits);
-  mask.gates = reader.row(shape.layers, mask.tail_bits);
-  if (mask.has_expert_fields) mask.experts = reader.rows(shape.layers, shape.experts, mask.tail_bits);
+  read_mask_blob(mask, blob, arch);
 }
 
 Json meta_of(const Mask& mask) {
@@ -157,6 +153,19 @@ std::vector<uint8_t> blob_of(const Mask& mask, const Arch& arch) {
 }
 
 }  // namespace
+
+uint64_t mask_blob_size(const Arch& arch, bool per_visit, bool with_experts) {
+  return BlobShape(arch, per_visit, with_experts).size();
+}
+
+void read_mask_blob(Mask& mask, Bytes blob, const Arch& arch) {
+  const BlobShape shape(arch, mask.per_visit, mask.has_expert_fields);
+  BitReader reader(blob);
+  mask.ffn = reader.rows(shape.visits, shape.neurons, mask.tail_bits);
+  mask.heads = reader.rows(shape.layers, shape.heads, mask.tail_bits);
+  mask.gates = reader.row(shape.layers, mask.tail_bits);
+  if (mask.has_expert_fields) mask.experts = reader.rows(shape.layers, shape.experts, mask.tail_bits);
+}
 
 Masks parse_masks(Bytes section, const Arch& arch, bool loop_masks, std::string_view what) {
   const std::string where = fmt::format("{}: masks", what);
