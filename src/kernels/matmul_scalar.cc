@@ -85,8 +85,8 @@ void integer(const IntegerJob& job) noexcept {
         job.y[token * job.y_stride + at + i] = y == y ? y : kNan;
       }
     }
-    add_overlay<codec::load_half, fused>(job, at, block.rows);
   }
+  add_overlay<codec::load_half, fused>(job);
 }
 
 float load(Format format, const uint8_t* row, uint64_t c) noexcept {

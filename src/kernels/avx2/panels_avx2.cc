@@ -94,7 +94,6 @@ void multiply(const IntegerJob& job) {
         }
       }
     }
-    if (w.overlay != Planes::Overlay::None) finish_overlay(job, at, block.rows);
   }
 }
 

@@ -1,23 +1,10 @@
 #pragma once
-// What stands beside the codes: the overlays, and the group scales of a block of 16 rows as f32 [group][16], rows as
+// Group scales of a block of 16 rows as f32 [group][16], rows as
 // lanes.
 #include "kernels/avx2/stage.h"
-#include "kernels/overlay.h"
 
 namespace cortiq::kernels {
 namespace {
-
-CORTIQ_INLINE float half_value(const uint8_t* at) {
-  uint16_t half;
-  __builtin_memcpy(&half, at, 2);
-  return _cvtsh_ss(half);
-}
-CORTIQ_INLINE float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-
-/// Not inlined: rare, and the loops around it need their registers.
-__attribute__((noinline)) void finish_overlay(const IntegerJob& job, uint64_t at, uint32_t rows) {
-  add_overlay<half_value, fused>(job, at, rows);
-}
 
 CORTIQ_INLINE void store_transposed(yf* t, uint64_t groups, float* out) {
   transpose8(t);
@@ -27,7 +14,7 @@ CORTIQ_INLINE void store_transposed(yf* t, uint64_t groups, float* out) {
 /// One half per row from `at[row] + offset`.
 CORTIQ_INLINE yf gather_halves(const uint8_t* const* at, uint64_t offset) {
   const auto half = [&](uint32_t r) __attribute__((always_inline)) {
-    return static_cast<int16_t>(load16(at[r] + offset));
+    return static_cast<int16_t>(load<uint16_t>(at[r] + offset));
   };
   return _mm256_cvtph_ps(_mm_setr_epi16(half(0), half(1), half(2), half(3), half(4), half(5), half(6), half(7)));
 }
@@ -85,7 +72,7 @@ __attribute__((noinline)) void rung_scales(const Planes& w, const Block& block, 
       for (uint32_t r = 0; r < kLanes; ++r) {
         uint64_t codes = 0;
         if (left >= 5) {
-          __builtin_memcpy(&codes, block.scales[half + r] + at, 5);
+          codes = load_first<5>(block.scales[half + r] + at);
         } else {
           __builtin_memcpy(&codes, block.scales[half + r] + at, left);
         }

@@ -130,7 +130,6 @@ void multiply(const IntegerJob& job) {
       }
       store_outputs(job.y + at + row, block.rows - row, acc);
     }
-    if (w.overlay != Planes::Overlay::None) finish_overlay(job, at, block.rows);
   }
 }
 

@@ -45,7 +45,8 @@ CORTIQ_INLINE void stage_nibbles(const uint8_t* at, int16_t* out) {
 CORTIQ_INLINE void stage_signs(const uint8_t* at, int16_t* out) {
   const yi bit = _mm256_setr_epi16(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, -32768);
   const auto half = [&](const uint8_t* p) __attribute__((always_inline)) {
-    const yi set = _mm256_cmpeq_epi16(_mm256_and_si256(_mm256_set1_epi16(static_cast<int16_t>(load16(p))), bit), bit);
+    const yi set =
+        _mm256_cmpeq_epi16(_mm256_and_si256(_mm256_set1_epi16(static_cast<int16_t>(load<uint16_t>(p))), bit), bit);
     return _mm256_sub_epi16(_mm256_set1_epi16(-1), _mm256_add_epi16(set, set));  // −1 − 2·(set ? −1 : 0)
   };
   store_group(half(at), half(at + 2), out);
@@ -60,13 +61,22 @@ CORTIQ_INLINE void stage_ternary(const uint8_t* at, int16_t* out) {
   }
 }
 
+// BITS bytes, as a number; put together from whole loads, since a copy through memory would stall on its way back.
+template <uint32_t BITS>
+CORTIQ_INLINE uint64_t load_first(const uint8_t* at) {
+  if constexpr (BITS == 8) return load<uint64_t>(at);
+  if constexpr (BITS == 3) return load<uint16_t>(at) | uint64_t{at[2]} << 16;
+  if constexpr (BITS == 4) return load<uint32_t>(at);
+  if constexpr (BITS == 5) return load<uint32_t>(at) | uint64_t{at[4]} << 32;
+  return load<uint32_t>(at) | uint64_t{load<uint16_t>(at + 4)} << 32;
+}
+
 // Eight codes are BITS bytes, most significant bit first.
 template <uint32_t BITS>
 CORTIQ_INLINE void stage_vbit_row(const uint8_t* at, uint64_t groups, int16_t* out) {
   const __m128i middle = _mm_set1_epi16((1 << (BITS - 1)) - 1);
   for (uint64_t i = 0; i < 4 * groups; ++i) {
-    uint64_t big = 0;
-    __builtin_memcpy(&big, at + BITS * i, BITS);
+    const uint64_t big = load_first<BITS>(at + BITS * i);
     const uint64_t number = __builtin_bswap64(big) >> (64 - 8 * BITS);
     const uint64_t bytes = __builtin_bswap64(_pdep_u64(number, ((1ull << BITS) - 1) * 0x0101010101010101ull));
     const __m128i codes = _mm_cvtepu8_epi16(_mm_cvtsi64_si128(static_cast<int64_t>(bytes)));

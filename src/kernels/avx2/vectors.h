@@ -30,9 +30,10 @@ CORTIQ_INLINE yi broadcast(const uint8_t* at) {
   return _mm256_set1_epi32(value);
 }
 CORTIQ_INLINE yf broadcast_float(const uint8_t* at) { return _mm256_castsi256_ps(broadcast(at)); }
-CORTIQ_INLINE uint16_t load16(const uint8_t* at) {
-  uint16_t value;
-  __builtin_memcpy(&value, at, 2);
+template <class T>
+CORTIQ_INLINE T load(const uint8_t* at) {
+  T value;
+  __builtin_memcpy(&value, at, sizeof value);
   return value;
 }
 CORTIQ_INLINE void prefetch(const uint8_t* at) { _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0); }

@@ -50,7 +50,6 @@ void multiply(const IntegerJob& job) {
       if constexpr (W == Weights::Q8) acc[t] = _mm512_mul_ps(acc[t], row_scale);
       store_outputs(job.y + t * job.y_stride + at, block.rows, acc[t]);
     }
-    if (w.overlay != Planes::Overlay::None) finish_overlay(job, at, block.rows);
   }
 }
 

@@ -132,7 +132,6 @@ void multiply(const IntegerJob& job) {
         }
       }
     }
-    if (w.overlay != Planes::Overlay::None) finish_overlay(job, at, block[0].rows + (second ? block[1].rows : 0));
   }
 }
 

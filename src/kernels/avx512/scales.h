@@ -1,23 +1,10 @@
 #pragma once
-// What stands beside the codes: the overlays, and the group scales of a block of 16 rows as f32 [group][stride], rows
+// Group scales of a block of 16 rows as f32 [group][stride], rows
 // as lanes.
 #include "kernels/avx512/unpack.h"
-#include "kernels/overlay.h"
 
 namespace cortiq::kernels {
 namespace {
-
-CORTIQ_INLINE float half_value(const uint8_t* at) {
-  uint16_t half;
-  __builtin_memcpy(&half, at, 2);
-  return _cvtsh_ss(half);
-}
-CORTIQ_INLINE float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-
-/// Not inlined: rare, and the loops around it need their registers.
-__attribute__((noinline)) void finish_overlay(const IntegerJob& job, uint64_t at, uint32_t rows) {
-  add_overlay<half_value, fused>(job, at, rows);
-}
 
 /// Rungs of the q4tp ladders of 16 rows, [row][32].
 struct alignas(64) Ladders {

@@ -147,7 +147,6 @@ void multiply(const IntegerJob& job) noexcept {
     // Behind the last block there is nothing to ask for; asking for its own first rows again is harmless.
     fill_block(job, at + kBlockRows < job.count ? at + kBlockRows : at, blocks[turn ^ 1]);
     store_outputs(job.y + at, block.rows, multiply_block<W>(w, block, blocks[turn ^ 1], job.activations, scales));
-    if (w.overlay != Planes::Overlay::None) finish_overlay(job, at, block.rows);
   }
 }
 

@@ -1,4 +1,6 @@
 #include "kernels/avx512/kernels.h"
+#include "kernels/avx512/vectors.h"
+#include "kernels/overlay.h"
 
 namespace cortiq::kernels {
 namespace avx512 {
@@ -15,10 +17,16 @@ uint64_t scratch_bytes(const Planes& weight, uint64_t) noexcept {
   return (weight.groups + 15) / 16 * 16 * (32 * 32 + 32 * 4) + 16 * 8 * 128;
 }
 
+CORTIQ_INLINE float half_value(const uint8_t* at) {
+  uint16_t half;
+  __builtin_memcpy(&half, at, 2);
+  return _cvtsh_ss(half);
+}
+CORTIQ_INLINE float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+
 void integer(const IntegerJob& job) noexcept {
-  if (job.tile_count > 1) return panels(job);
-  if (job.tiles[0].tokens > 1) return few(job);
-  single(job);
+  (job.tile_count > 1 ? panels : job.tiles[0].tokens > 1 ? few : single)(job);
+  add_overlay<half_value, fused>(job);
 }
 
 }  // namespace
