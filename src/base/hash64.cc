@@ -2,16 +2,17 @@
 
 #include <algorithm>
 
+#include "base/cpu.h"
+#include "base/hash64_loops.h"
+
 namespace cortiq {
 namespace {
 
-constexpr uint64_t kSalt = 0x9E3779B97F4A7C15;
-
 constexpr uint64_t fmix(uint64_t x) noexcept {
   x ^= x >> 33;
-  x *= 0xFF51AFD7ED558CCD;
+  x *= kHash64Factor1;
   x ^= x >> 33;
-  x *= 0xC4CEB9FE1A85EC53;
+  x *= kHash64Factor2;
   return x ^ x >> 33;
 }
 
@@ -22,7 +23,7 @@ uint64_t tail_word(const uint8_t* bytes, size_t count) noexcept {
   return word;
 }
 
-uint64_t term(uint64_t word, uint64_t index) noexcept { return fmix(word) ^ index * kSalt; }
+uint64_t term(uint64_t word, uint64_t index) noexcept { return fmix(word) ^ index * kHash64Salt; }
 
 }  // namespace
 
@@ -36,8 +37,23 @@ uint64_t hash64_fold_scalar(const uint8_t* words, uint64_t count, uint64_t first
   return fold;
 }
 
-uint64_t hash64_fold(const uint8_t* words, uint64_t count, uint64_t first) noexcept {
-  return hash64_fold_scalar(words, count, first);
+namespace {
+
+using Fold = uint64_t (*)(const uint8_t*, uint64_t, uint64_t) noexcept;
+
+Fold choose_fold() {
+#if defined(__x86_64__)
+  if (active_isa() == Isa::Avx512) return hash64_fold_avx512;
+  if (active_isa() == Isa::Avx2) return hash64_fold_avx2;
+#endif
+  return hash64_fold_scalar;
+}
+
+}  // namespace
+
+uint64_t hash64_fold(const uint8_t* words, uint64_t count, uint64_t first) {
+  static const Fold fold = choose_fold();
+  return fold(words, count, first);
 }
 
 uint64_t hash64_piece(Bytes piece, uint64_t first_word) noexcept {
@@ -49,9 +65,9 @@ uint64_t hash64_piece(Bytes piece, uint64_t first_word) noexcept {
 
 uint64_t hash64_finish(uint64_t fold, uint64_t length) noexcept { return fmix(fold ^ length); }
 
-uint64_t hash64(Bytes bytes) noexcept { return hash64_finish(hash64_piece(bytes, 0), bytes.size()); }
+uint64_t hash64(Bytes bytes) { return hash64_finish(hash64_piece(bytes, 0), bytes.size()); }
 
-void Hash64::update(Bytes bytes) noexcept {
+void Hash64::update(Bytes bytes) {
   const uint8_t* at = bytes.data();
   uint64_t left = bytes.size();
   const uint64_t held = length_ % 8;

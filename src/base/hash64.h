@@ -6,12 +6,12 @@
 namespace cortiq {
 
 /// The specification's hash of tensor and section bytes (§8, FORMAT_FACTS §2). Not cryptographic.
-uint64_t hash64(Bytes bytes) noexcept;
+uint64_t hash64(Bytes bytes);
 
 /// The same hash over data that arrives in pieces of any size.
 class Hash64 {
  public:
-  void update(Bytes bytes) noexcept;
+  void update(Bytes bytes);
   uint64_t finish() const noexcept;
 
  private:
@@ -21,8 +21,9 @@ class Hash64 {
 };
 
 /// The fold over whole words, `first` being the index of the first one: the part that is worth vectorising. XOR makes
-/// it order-free, so pieces may be computed apart and combined.
-uint64_t hash64_fold(const uint8_t* words, uint64_t count, uint64_t first) noexcept;
+/// it order-free, so pieces may be computed apart and combined. Runs on the active instruction set (Usage if CORTIQ_ISA
+/// names none); the scalar function is the definition.
+uint64_t hash64_fold(const uint8_t* words, uint64_t count, uint64_t first);
 uint64_t hash64_fold_scalar(const uint8_t* words, uint64_t count, uint64_t first) noexcept;
 
 /// For data hashed in pieces by several threads, each beginning at a multiple of 8 bytes: the xor of the pieces' folds

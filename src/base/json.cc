@@ -95,10 +95,10 @@ class Builder : public nlohmann::json_sax<Json> {
 }  // namespace
 
 Json parse_json(std::string_view text, std::string_view what, JsonRules rules) {
-  if (text.starts_with("\xEF\xBB\xBF")) {
-    if (!rules.allow_bom) fail(ErrorKind::Parse, "{}: JSON begins with a byte-order mark", what);
-    text.remove_prefix(3);
-  }
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  if (rules.allow_bom && text.starts_with(kMark)) text.remove_prefix(kMark.size());
+  // The library would skip it.
+  if (text.starts_with(kMark)) fail(ErrorKind::Parse, "{}: JSON begins with a byte-order mark", what);
   Builder builder(what, rules);
   Json::sax_parse(text.begin(), text.end(), &builder, nlohmann::detail::input_format_t::json, true);
   return builder.take();
