@@ -276,7 +276,9 @@ void Update::append(Bytes payload) {
 
 uint64_t Update::finish() {
   if (!state_->target) begin({});
-  return state_->target->finish();
+  const uint64_t size = state_->target->finish();
+  state_->lock.reset();
+  return size;
 }
 
 const std::vector<std::string>& Update::warnings() const noexcept { return state_->warnings; }

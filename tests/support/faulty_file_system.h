@@ -89,7 +89,10 @@ class FaultyFileSystem : public MemoryFileSystem {
       MemoryFileSystem::on_write(path, target, offset, part);
       pending_[target].emplace_back(offset, std::string(part.text()));
     };
-    step([&] { write(fault_ == Fault::ShortWrite ? bytes.slice(0, bytes.size() / 2) : bytes); });
+    step([&] {
+      const bool shortened = fault_ == Fault::ShortWrite;
+      if (!shortened || bytes.size() > kAtomic) write(shortened ? bytes.slice(0, bytes.size() / 2) : bytes);
+    });
     write(bytes);
   }
   void on_sync(const std::string&, const Content& target) override {
@@ -99,6 +102,7 @@ class FaultyFileSystem : public MemoryFileSystem {
   }
 
  private:
+  static constexpr uint64_t kAtomic = 128;
   using Writes = std::vector<std::pair<uint64_t, std::string>>;
 
   static void put_at(std::string& bytes, uint64_t offset, std::string_view part) {
@@ -113,7 +117,8 @@ class FaultyFileSystem : public MemoryFileSystem {
     if (survival == Survival::SecondHalf) first = writes.size() / 2;
     for (size_t i = first; i < last; ++i) {
       std::string_view part = writes[i].second;
-      if (survival == Survival::LastTorn && i + 1 == last && part.size() > 128) part = part.substr(0, part.size() / 2);
+      if (survival == Survival::LastTorn && i + 1 == last && part.size() > kAtomic)
+        part = part.substr(0, part.size() / 2);
       put_at(bytes, writes[i].first, part);
     }
   }
@@ -126,7 +131,7 @@ class FaultyFileSystem : public MemoryFileSystem {
     failed_ = true;
     if (fault_ == Fault::PowerLoss) dead_ = true;
     if (anyway && fault_ != Fault::NoSpace) anyway();
-    fail(ErrorKind::Io, fault_ == Fault::PowerLoss ? "the power went off" : "No space left on device");
+    fail(ErrorKind::Io, "{}", dead_ ? "the power went off" : "No space left on device");
   }
 
   std::map<Content, std::string> durable_;
