@@ -92,9 +92,11 @@ void fill_block(const IntegerJob& job, uint64_t at, Block& block) noexcept {
     block.codes[i] = w.codes + row * w.code_stride;
     switch (w.weights) {
       case Weights::Q8:
+        __builtin_prefetch(block.scales[i] + 128);  // 64 rows ahead: a line holds the scales of 32
         block.row_scale[i] = codec::load_half(block.scales[i]);
         break;
       case Weights::Q4tp:
+        __builtin_prefetch(w.ladder + 2 * (row + kBlockRows));
         block.first[i] = w.ladder[2 * row];
         block.ratio[i] = w.ladder[2 * row + 1];
         break;

@@ -35,7 +35,7 @@ struct Ahead {
 };
 
 CORTIQ_INLINE void prefetch_ahead(const Ahead& ahead, uint32_t round, uint32_t r) {
-  if (ahead.rows) prefetch(ahead.rows[2 * round + r / 8] + ahead.offset + 64 * (r % 8));
+  if (ahead.rows && round < 2) prefetch(ahead.rows[2 * round + r / 8] + ahead.offset + 64 * (r % 8));
 }
 
 CORTIQ_INLINE void store_transposed(zf* t, uint64_t groups, float* out, uint64_t stride) {

@@ -38,9 +38,17 @@ struct Next {
 };
 
 /// Asks for the next chunk: the lines of two rows while one step is computed, a quarter of them after every four rows.
-/// With the scales in a plane of their own the scale pass asks for the first four rows.
+/// With the scales in a plane of their own (and 8 lines a row) the scale pass has asked for the first four rows.
 template <Weights W>
 CORTIQ_INLINE void prefetch_quarter(const Next& next, uint32_t step, uint32_t quarter) {
+  if constexpr (W == Weights::Q4Block || W == Weights::Q4tp) {
+#pragma GCC unroll 3
+    for (uint32_t i = 0; i < 3; ++i) {
+      const uint32_t line = 32 + 12 * step + 3 * quarter + i;
+      prefetch(row_at<W>(*next.block, line / 8, next.step) + 64 * (line % 8));
+    }
+    return;
+  }
   const uint32_t row = 2 * step + quarter / 2;
   const uint8_t* at = row_at<W>(*next.block, row, next.step);
   if constexpr (W == Weights::Vbit) {
@@ -49,6 +57,16 @@ CORTIQ_INLINE void prefetch_quarter(const Next& next, uint32_t step, uint32_t qu
     constexpr uint32_t kHalf = (kStepBytes<W> * kChunk + 127) / 128;
 #pragma GCC unroll 8
     for (uint32_t i = 0; i < kHalf; ++i) prefetch(at + 64 * (i + quarter % 2 * kHalf));
+  }
+}
+
+/// Asks for the next block's scales, which would otherwise begin with a miss.
+template <Weights W>
+CORTIQ_INLINE void prefetch_scales(const Planes& w, const Block& after) {
+  if constexpr (W == Weights::Q4Block || W == Weights::Q4tp || W == Weights::Vbit) {
+    for (uint32_t r = 0; r < kBlockRows; ++r) {
+      for (uint64_t at = 0; at < w.scale_stride + 63; at += 64) prefetch(after.scales[r] + at);
+    }
   }
 }
 
@@ -82,11 +100,12 @@ constexpr bool kScalePlane = !kTiled<W> && W != Weights::Q8;
 /// Scales of groups [first, last), [group][16].
 template <Weights W>
 CORTIQ_INLINE void plane_scales(const Planes& w, const Block& block, const Ladders& ladders, uint64_t first,
-                                uint64_t last, float* scales) {
+                                uint64_t last, const Next& next, float* scales) {
+  const Ahead ahead{W == Weights::Vbit ? nullptr : next.block->codes, kStepBytes<W> * next.step};
   if constexpr (W == Weights::Q4tp) {
-    rung_scales(block, ladders, w.scale_stride, first, last, scales, 16, {});
+    rung_scales(block, ladders, w.scale_stride, first, last, scales, 16, ahead);
   } else {
-    half_scales(block, first, last, scales, 16, {});
+    half_scales(block, first, last, scales, 16, ahead);
   }
 }
 
@@ -112,16 +131,17 @@ zf multiply_block(const Planes& w, const Block& block, const Block& after, const
   const uint64_t full = w.cols / 128;
   const uint32_t rest = static_cast<uint32_t>(w.cols % 128);
   Ladders ladders;
+  prefetch_scales<W>(w, after);
   if constexpr (W == Weights::Q4tp) make_ladders(block, ladders);
   zf acc = _mm512_setzero_ps(), tile[4];
   zi dot[4];
   uint64_t step = 0;
   do {
     const bool last = step + kChunk >= full;
-    if constexpr (kScalePlane<W>) {
-      plane_scales<W>(w, block, ladders, 4 * step, last ? w.groups : 4 * (step + kChunk), scales);
-    }
     const Next next = last ? Next{&after, 0} : Next{&block, step + kChunk};
+    if constexpr (kScalePlane<W>) {
+      plane_scales<W>(w, block, ladders, 4 * step, last ? w.groups : 4 * (step + kChunk), next, scales);
+    }
     const uint64_t end = last ? full : step + kChunk;
     for (; step < end; ++step, token += kSingleStepBytes) {
       step16<W, true, true>(block, step, 128, token, dot, tile, next);
