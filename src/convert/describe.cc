@@ -9,6 +9,7 @@ namespace {
 
 // Far above any model; what a loop over layers may cost before the first tensor is missed.
 constexpr uint64_t kMaxLayers = 100'000;
+constexpr uint64_t kMaxHeadDim = 65'536;
 
 cmf::Activation activation(const Config& config, const Family& family) {
   // The newer key wins, unless it is null (ENGINE_FACTS §6).
@@ -41,6 +42,7 @@ void sizes(const Config& config, cmf::Arch& arch) {
                                                arch.hidden_size, arch.num_attention_heads));
     }
   }
+  if (arch.head_dim > kMaxHeadDim) config.malformed("head_dim", fmt::format("at most {}", kMaxHeadDim));
   arch.vocab_size = config.count("vocab_size");
   arch.intermediate_size =
       config.has("intermediate_size") ? config.count("intermediate_size") : config.count("moe_intermediate_size", 0);
