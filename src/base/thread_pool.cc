@@ -1,9 +1,13 @@
 #include "base/thread_pool.h"
 
+#include <linux/futex.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <fstream>
 #include <mutex>
@@ -23,35 +27,58 @@ inline void pause() noexcept {
 #endif
 }
 
-// About 30 µs on current machines: longer than the gap between two matrices of a token, shorter than anything a person
-// would notice in another program.
-constexpr int kSpins = 4000;
+// Longer than the gap between two matrices of a token and than the tail of a loop, shorter than anything that another
+// program would notice.
+constexpr auto kSpin = std::chrono::microseconds(50);
 
-// Waits until value differs from `old`: by spinning, then by sleeping in the kernel.
-uint64_t wait_for_change(const std::atomic<uint64_t>& value, uint64_t old) noexcept {
-  for (int i = 0; i < kSpins; ++i) {
-    const uint64_t now = value.load(std::memory_order_acquire);
-    if (now != old) return now;
-    pause();
-  }
-  while (true) {
-    value.wait(old, std::memory_order_acquire);
-    const uint64_t now = value.load(std::memory_order_acquire);
-    if (now != old) return now;
-  }
+// Spins until ready() holds; false if it did not in time.
+template <class Ready>
+bool spin(Ready ready) noexcept {
+  const auto end = std::chrono::steady_clock::now() + kSpin;
+  do {
+    for (int i = 0; i < 32; ++i) {
+      if (ready()) return true;
+      pause();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
+}
+
+// Sleeps in the kernel while the word holds the value; may return early.
+void park(const std::atomic<uint32_t>& word, uint32_t value) noexcept {
+  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+}
+void wake(const std::atomic<uint32_t>& word, size_t sleepers) noexcept {
+  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, static_cast<int>(std::min<size_t>(sleepers, 1 << 20)), nullptr, nullptr,
+          0);
+}
+static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
+
+size_t processors() noexcept {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max<size_t>(1, static_cast<size_t>(CPU_COUNT(&set)));
+  return std::max<size_t>(1, std::thread::hardware_concurrency());
 }
 
 }  // namespace
 
+// The gate: one word that says which loop it is, whether workers may still enter, and how many are inside. A worker
+// enters only while the gate is open, so the caller, once all indices are taken, shuts it and waits for those inside; a
+// worker that the system did not let run in time finds the gate shut and is missed by nobody.
 struct ThreadPool::State {
+  static constexpr uint32_t kInside = 0x7FFF, kOpen = 0x8000, kLoop = 0x10000;  // count, flag, unit of the loop number
+
   std::vector<std::thread> workers;
+  size_t useful = 0;  // workers that can run at once beside the caller
   std::mutex callers;
-  alignas(64) std::atomic<uint64_t> generation{0};  // grows by one a loop
-  alignas(64) std::atomic<size_t> next{0};          // first index nobody has begun
-  alignas(64) std::atomic<uint64_t> running{0};     // workers still inside the current loop
+  alignas(64) std::atomic<uint32_t> gate{0};
+  alignas(64) std::atomic<size_t> next{0};       // first index nobody has begun
+  alignas(64) std::atomic<uint32_t> awake{0};    // workers that are not parked
+  alignas(64) std::atomic<uint32_t> emptied{0};  // grows when the last worker has left a shut gate
   size_t count = 0;
   const FunctionRef<void(size_t)>* body = nullptr;
-  bool stopping = false;
+  std::atomic<bool> stopping{false};
   std::mutex failure_lock;
   std::exception_ptr failure;
 
@@ -69,25 +96,87 @@ struct ThreadPool::State {
     }
   }
 
-  void worker() {
-    uint64_t seen = 0;
+  // Worker side. `seen` is the loop that this worker has dealt with last.
+  static bool calls(uint32_t value, uint32_t seen) noexcept { return (value & kOpen) != 0 && value / kLoop != seen; }
+
+  void wait_for_loop(uint32_t seen) noexcept {
+    const auto called = [&] {
+      return calls(gate.load(std::memory_order_acquire), seen) || stopping.load(std::memory_order_relaxed);
+    };
+    // Of more workers than processors the surplus sleeps at once, or it would spin in the place of one that works.
+    if (awake.load(std::memory_order_relaxed) <= useful && spin(called)) return;
+    awake.fetch_sub(1);  // sequentially consistent with the load below, as open() is: one of the two sees the other
     while (true) {
-      seen = wait_for_change(generation, seen);
-      if (stopping) return;
-      work();
-      if (running.fetch_sub(1, std::memory_order_acq_rel) == 1) running.notify_one();
+      const uint32_t value = gate.load();
+      if (calls(value, seen) || stopping.load()) break;
+      park(gate, value);
     }
+    awake.fetch_add(1);
+  }
+
+  // True if the worker is inside; `seen` becomes the number of the loop.
+  bool enter(uint32_t& seen) noexcept {
+    uint32_t value = gate.load(std::memory_order_relaxed);
+    do {
+      seen = value / kLoop;
+      if ((value & kOpen) == 0) return false;
+    } while (!gate.compare_exchange_weak(value, value + 1, std::memory_order_acquire, std::memory_order_relaxed));
+    return true;
+  }
+
+  void leave() noexcept {
+    const uint32_t before = gate.fetch_sub(1, std::memory_order_acq_rel);
+    if ((before & (kOpen | kInside)) != 1) return;
+    emptied.fetch_add(1);
+    if (caller_parked.load()) wake(emptied, 1);
+  }
+
+  void worker() {
+    uint32_t seen = 0;
+    while (true) {
+      wait_for_loop(seen);
+      if (stopping.load(std::memory_order_acquire)) return;
+      if (!enter(seen)) continue;
+      work();
+      leave();
+    }
+  }
+
+  // Caller side.
+  std::atomic<bool> caller_parked{false};
+
+  void open() noexcept {
+    gate.store((gate.load(std::memory_order_relaxed) / kLoop + 1) * kLoop + kOpen);
+    const size_t wanted = std::min(count - 1, useful), have = awake.load();
+    if (wanted > have) wake(gate, wanted - have);
+  }
+
+  void shut() noexcept {
+    if ((gate.fetch_and(~kOpen, std::memory_order_acq_rel) & kInside) == 0) return;
+    const auto empty = [&] { return (gate.load(std::memory_order_acquire) & kInside) == 0; };
+    // A partner that is still busy after this has probably lost its processor: sleeping offers it this one.
+    if (spin(empty)) return;
+    caller_parked.store(true);
+    while (true) {
+      const uint32_t value = emptied.load();
+      if (empty()) break;
+      park(emptied, value);
+    }
+    caller_parked.store(false);
   }
 };
 
 ThreadPool::ThreadPool(size_t threads) : state_(std::make_unique<State>()) {
+  threads = std::clamp<size_t>(threads, 1, State::kInside);
+  state_->useful = std::max<size_t>(1, std::min(threads, processors()) - 1);
+  state_->awake.store(static_cast<uint32_t>(threads - 1));
   for (size_t i = 1; i < threads; ++i) state_->workers.emplace_back([this] { state_->worker(); });
 }
 
 ThreadPool::~ThreadPool() {
   state_->stopping = true;
-  state_->generation.fetch_add(1, std::memory_order_release);
-  state_->generation.notify_all();
+  state_->gate.fetch_add(State::kLoop);  // whoever is about to sleep finds another value
+  wake(state_->gate, state_->workers.size());
   for (auto& worker : state_->workers) worker.join();
 }
 
@@ -103,12 +192,9 @@ void ThreadPool::run(size_t count, FunctionRef<void(size_t)> body) {
   if (s.workers.empty() || count <= 1) {
     s.work();
   } else {
-    s.running.store(s.workers.size(), std::memory_order_relaxed);
-    s.generation.fetch_add(1, std::memory_order_release);
-    s.generation.notify_all();
+    s.open();
     s.work();
-    uint64_t left = s.running.load(std::memory_order_acquire);
-    while (left != 0) left = wait_for_change(s.running, left);
+    s.shut();
   }
   if (s.failure) std::rethrow_exception(s.failure);
 }
@@ -155,10 +241,7 @@ size_t path_quota(const std::string& root, std::string path, bool version2) {
 }  // namespace
 
 size_t usable_threads() {
-  size_t best = std::max<size_t>(1, std::thread::hardware_concurrency());
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) == 0) best = std::max<size_t>(1, static_cast<size_t>(CPU_COUNT(&set)));
+  size_t best = processors();
   std::ifstream groups("/proc/self/cgroup");
   std::string line;
   while (std::getline(groups, line)) {  // "id:controllers:path"

@@ -9,9 +9,11 @@ namespace cortiq {
 /// A fixed set of threads that runs parallel loops; the only parallel construct of the project.
 ///
 /// The calling thread works too, so a pool of n threads owns n-1. Indices are handed out one by one from a shared
-/// counter: a thread that the system has taken off its core delays only the piece it holds. Between loops the workers
-/// spin for some microseconds and then sleep, so a pool costs nothing while nobody computes. One loop at a time;
-/// calls from several threads queue up. A loop must not start another one on the same pool.
+/// counter. run() waits for the pieces that others have begun, not for the others: a worker that the system has taken
+/// off its core delays only the piece it holds, and nothing if it holds none. After a loop workers spin for some
+/// microseconds and then sleep, and so does a caller that waits for the last piece; of more workers than processors no
+/// more are woken than can run. One loop at a time; calls from several threads queue up. A loop must not start another
+/// one on the same pool.
 class ThreadPool {
  public:
   /// threads ≥ 1; more than the machine has is allowed.

@@ -1,8 +1,13 @@
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <ctime>
 #include <numeric>
 #include <stdexcept>
 #include <thread>
@@ -85,6 +90,71 @@ TEST(ThreadPool, workers_that_slept_wake_up) {
 
 TEST(ThreadPool, pools_come_and_go_without_having_worked) {
   for (int i = 0; i < 100; ++i) ThreadPool pool(4);
+}
+
+TEST(ThreadPool, an_idle_pool_takes_no_processor_time) {
+  ThreadPool pool(8);
+  pool.run(100, [](size_t) {});
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // workers may spin a little after a loop
+  const std::clock_t before = std::clock();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_LT(std::clock() - before, CLOCKS_PER_SEC / 50);
+}
+
+// What a busy machine does to a worker, made certain: a signal handler keeps it from running.
+std::atomic<bool> held{false}, release{false};
+void hold(int) {
+  held = true;
+  while (!release) {
+  }
+}
+
+TEST(ThreadPool, a_worker_that_does_not_run_holds_up_no_loop) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer delivers signals late";
+#endif
+  ThreadPool pool(2);
+  std::atomic<int> arrived{0};
+  const pthread_t caller = pthread_self();
+  pthread_t worker{};
+  pool.run(2, [&](size_t) {
+    if (pthread_equal(pthread_self(), caller) == 0) worker = pthread_self();
+    ++arrived;
+    while (arrived < 2) std::this_thread::yield();  // so that each thread takes one index
+  });
+  struct sigaction action = {}, old;
+  action.sa_handler = hold;
+  ASSERT_EQ(sigaction(SIGUSR1, &action, &old), 0);
+  ASSERT_EQ(pthread_kill(worker, SIGUSR1), 0);
+  while (!held) std::this_thread::yield();
+  std::vector<int> seen(100);
+  for (int loop = 0; loop < 50; ++loop) pool.run(seen.size(), [&](size_t i) { ++seen[i]; });  // hung before
+  EXPECT_EQ(seen, std::vector<int>(100, 50));
+  release = true;
+  pool.run(seen.size(), [&](size_t i) { ++seen[i]; });
+  EXPECT_EQ(seen, std::vector<int>(100, 51));
+  sigaction(SIGUSR1, &old, nullptr);
+}
+
+double seconds_of_loops(size_t threads) {
+  ThreadPool pool(threads);
+  const auto start = std::chrono::steady_clock::now();
+  for (int loop = 0; loop < 300; ++loop) {
+    pool.run(16, [](size_t) {
+      volatile double x = 1;
+      for (int i = 0; i < 3000; ++i) x = x * 1.0000001;
+    });
+  }
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+TEST(ThreadPool, more_threads_than_processors_keep_half_of_the_rate) {
+  const size_t best = usable_threads();
+  double ratio = 0;
+  for (int attempt = 0; attempt < 10 && ratio < 0.5; ++attempt) {  // other programs disturb one attempt or another
+    ratio = std::max(ratio, seconds_of_loops(best) / seconds_of_loops(4 * best));
+  }
+  EXPECT_GE(ratio, 0.5);
 }
 
 TEST(ThreadPool, usable_threads_is_at_least_one_and_at_most_the_machine) {
