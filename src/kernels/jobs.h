@@ -13,8 +13,8 @@ inline constexpr uint32_t kBlockRows = 16;  ///< rows that a kernel takes at onc
 enum class Weights : uint8_t { Q8, Q4Block, Q4Tiled, Q4tp, Vbit, Q1, Q1t };
 
 /// Which arrangement of the int8 activations the kernels of a matrix read. Each has the value that must be added to
-/// the codes to make them unsigned: 128, 8, 127, 1.
-enum class Flavour : uint8_t { Q8, Q4, Vbit, Q1 };
+/// the codes to make them unsigned: 128, 8, 127, 1, 1.
+enum class Flavour : uint8_t { Q8, Q4, Vbit, Q1, Q1t };
 
 /// A quantised matrix [rows × cols] with its planes' addresses.
 struct Planes {

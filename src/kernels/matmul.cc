@@ -26,8 +26,9 @@ Flavour flavour_of(Weights weights) noexcept {
     case Weights::Vbit:
       return Flavour::Vbit;
     case Weights::Q1:
-    case Weights::Q1t:
       return Flavour::Q1;
+    case Weights::Q1t:
+      return Flavour::Q1t;
     default:
       return Flavour::Q4;
   }

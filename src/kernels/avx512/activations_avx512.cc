@@ -57,7 +57,7 @@ void quantise_step(Flavour flavour, const float* x, uint64_t groups, uint8_t* ou
 }  // namespace
 
 void quantise(const QuantiseJob& job) noexcept {
-  if (job.tokens == 1) {
+  if (job.tokens == 1 && job.flavour != Flavour::Q1) {
     for (uint64_t g = job.first_group; g < job.last_group; g += 4) {
       const uint64_t groups = job.last_group - g < 4 ? job.last_group - g : 4;
       quantise_step(job.flavour, job.x + 32 * (g - job.first_group), groups, job.out + g / 4 * kSingleStepBytes);
@@ -68,11 +68,15 @@ void quantise(const QuantiseJob& job) noexcept {
   // Per eight columns the four even ones, then the four odd ones: a byte of nibbles holds one of each.
   const __m256i pairs = _mm256_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15, 0, 2, 4, 6, 1, 3, 5, 7,
                                          8, 10, 12, 14, 9, 11, 13, 15);
+  // Quad j holds columns j, 8 + j, 16 + j, 24 + j: a word of signs shifted by j has their bits in its four bytes.
+  const __m256i bits = _mm256_setr_epi8(0, 8, 16, 24, 1, 9, 17, 25, 2, 10, 18, 26, 3, 11, 19, 27, 4, 12, 20, 28, 5, 13,
+                                        21, 29, 6, 14, 22, 30, 7, 15, 23, 31);
   for (uint64_t g = job.first_group; g < job.last_group; ++g) {
     uint8_t* out = job.out + 40 * tokens * g;
     for (uint64_t t = 0; t < tokens; ++t) {
       Group group = quantise_group(job.x + t * job.stride + 32 * (g - job.first_group));
       if (job.flavour == Flavour::Q4) group.q = _mm256_shuffle_epi8(group.q, pairs);
+      if (job.flavour == Flavour::Q1) group.q = _mm256_permutexvar_epi8(bits, group.q);
       const __m256i sums = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(1), group.q);
       const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
       const __m128i two = _mm_add_epi32(four, _mm_unpackhi_epi64(four, four));

@@ -5,10 +5,16 @@
 namespace cortiq::kernels::avx512 {
 namespace {
 
-/// Asks for the same rows of the next block, half a row's share of a kilocolumn a group.
+/// Asks for the same rows of the next block: half a row's share of 1,024 columns a group, or two rows' of 256.
 template <Weights W>
 CORTIQ_INLINE void prefetch_group(const Block& next, uint64_t g) {
-  if constexpr (!kStaged<W>) {
+  if constexpr (kStaged<W> || W == Weights::Q1) {
+    for (uint32_t row = g % 8 * 2; row < g % 8 * 2 + 2; ++row) {
+      const uint32_t group_bytes = W == Weights::Vbit ? 4u * next.bits[row] : W == Weights::Q1 ? kSignTile : 9;
+      const uint8_t* at = next.codes[row] + (g & ~7ull) * group_bytes;
+      for (uint32_t i = 0; i < 8 * group_bytes; i += 64) prefetch(at + i);
+    }
+  } else {
     constexpr uint32_t kHalf = (8 * kStepBytes<W> + 127) / 128;
     const uint8_t* at = next.codes[g % 32 / 2] + g / 32 * (8 * kStepBytes<W>)+g % 2 * (64 * kHalf);
 #pragma GCC unroll 8
@@ -31,7 +37,7 @@ void multiply(const IntegerJob& job) {
 #pragma GCC unroll 8
     for (uint32_t t = 0; t < T; ++t) acc[t] = _mm512_setzero_ps();
     for_groups<W>(
-        w, block, stage, [&](uint64_t g, const zi* quad) __attribute__((always_inline)) {
+        w, block, stage, scales, 16, [&](uint64_t g, const zi* quad) __attribute__((always_inline)) {
           prefetch_group<W>(blocks[turn ^ 1], g);
           const uint8_t* token = job.activations + 40 * T * g;
           const zf scale = W == Weights::Q8 ? _mm512_setzero_ps() : _mm512_load_ps(scales + 16 * g);
@@ -56,6 +62,9 @@ void multiply(const IntegerJob& job) {
 template <Weights W>
 void multiply(const IntegerJob& job) {
   switch (job.tiles[0].tokens) {
+    case 1:
+      if constexpr (W == Weights::Q1) return multiply<W, 1>(job);
+      [[fallthrough]];
     case 2:
       return multiply<W, 2>(job);
     case 3:

@@ -23,7 +23,8 @@ void fill_panel(const Planes& w, const Block* blocks, const Panel& panel) {
     group_scales(w, blocks[half], panel.scales + kBlockRows * half, kPanelRows);
     uint8_t* out = panel.codes + 64 * half;
     for_groups<W>(
-        w, blocks[half], panel.stage, [&](uint64_t g, const zi* quad) __attribute__((always_inline)) {
+        w, blocks[half], panel.stage, panel.scales + kBlockRows * half,
+        kPanelRows, [&](uint64_t g, const zi* quad) __attribute__((always_inline)) {
 #pragma GCC unroll 8
           for (uint32_t k = 0; k < 8; ++k) _mm512_store_si512(out + kPanelGroup * g + 128 * k, quad[k]);
         });

@@ -2,6 +2,7 @@
 // Weights as the batch kernels want them: a quad is a vector of 16 rows × 4 columns of unsigned codes, the eight quads
 // of a group belong to the eight dwords of a token's activations.
 #include "kernels/avx512/scales.h"
+#include "kernels/avx512/signs.h"
 
 namespace cortiq::kernels {
 namespace {
@@ -43,7 +44,7 @@ CORTIQ_INLINE void place_stage(uint8_t* data, Stage& stage) {
 }
 
 template <Weights W>
-inline constexpr bool kStaged = W == Weights::Vbit || W == Weights::Q1 || W == Weights::Q1t;
+inline constexpr bool kStaged = W == Weights::Vbit || W == Weights::Q1t;
 
 template <Weights W>
 __attribute__((noinline)) void fill_stage(const Planes& w, const Block& block, uint64_t first_step, uint64_t steps,
@@ -94,11 +95,22 @@ CORTIQ_INLINE void group_quads(RowPointers rows, uint64_t at, zi* quad) {
   }
 }
 
-/// Walks the groups of a block: use(g, quads).
+/// Walks the groups of a block: use(g, quads). The scales of Q1 are written on the way, before their group is used.
 template <Weights W, class Use>
-CORTIQ_INLINE void for_groups(const Planes& w, const Block& block, uint8_t* stage_data, const Use& use) {
+CORTIQ_INLINE void for_groups(const Planes& w, const Block& block, uint8_t* stage_data, float* scales, uint64_t stride,
+                              const Use& use) {
   zi quad[8];
-  if constexpr (kStaged<W>) {
+  if constexpr (W == Weights::Q1) {
+    for (uint64_t first = 0; first < w.groups; first += kSignGroups) {
+      const uint64_t n = w.groups - first < kSignGroups ? w.groups - first : kSignGroups;
+      zi signs[kSignGroups];
+      fill_signs(block, first, n, signs, scales, stride);
+      for (uint64_t k = 0; k < n; ++k) {
+        sign_quads(signs[k], quad);
+        use(first + k, quad);
+      }
+    }
+  } else if constexpr (kStaged<W>) {
     Stage stage;
     place_stage(stage_data, stage);
     const uint64_t steps = (w.groups + 3) / 4;

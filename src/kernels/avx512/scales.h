@@ -102,10 +102,11 @@ __attribute__((noinline)) void tile_scales(const Block& block, uint64_t groups, 
   }
 }
 
-/// All groups of a block; Q8 has none.
+/// All groups of a block; Q8 has none, Q1's come with its signs.
 CORTIQ_INLINE void group_scales(const Planes& w, const Block& block, float* out, uint64_t stride) {
   switch (w.weights) {
     case Weights::Q8:
+    case Weights::Q1:
       break;
     case Weights::Q4Block:
     case Weights::Vbit:
@@ -119,9 +120,6 @@ CORTIQ_INLINE void group_scales(const Planes& w, const Block& block, float* out,
     }
     case Weights::Q4Tiled:
       tile_scales<Weights::Q4Tiled>(block, w.groups, out, stride);
-      break;
-    case Weights::Q1:
-      tile_scales<Weights::Q1>(block, w.groups, out, stride);
       break;
     case Weights::Q1t:
       tile_scales<Weights::Q1t>(block, w.groups, out, stride);

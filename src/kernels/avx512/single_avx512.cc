@@ -185,7 +185,7 @@ void single(const IntegerJob& job) noexcept {
     case Weights::Vbit:
       return multiply<Weights::Vbit>(job);
     case Weights::Q1:
-      return multiply<Weights::Q1>(job);
+      return;  // few() does it: its quads come cheaper than bytes in row order
     case Weights::Q1t:
       return multiply<Weights::Q1t>(job);
   }

@@ -8,8 +8,8 @@ namespace {
 
 uint32_t tile_limit(uint64_t tokens) noexcept { return tokens <= 8 ? 8 : 6; }
 
-uint64_t token_bytes(Flavour, uint64_t tokens, uint64_t groups) noexcept {
-  return tokens == 1 ? (groups + 3) / 4 * kSingleStepBytes : 40 * groups;
+uint64_t token_bytes(Flavour flavour, uint64_t tokens, uint64_t groups) noexcept {
+  return tokens == 1 && flavour != Flavour::Q1 ? (groups + 3) / 4 * kSingleStepBytes : 40 * groups;
 }
 
 // A panel, its scales and a stage are the largest demand: 36 bytes a column rounded up to 512, and 16 KB.
@@ -25,7 +25,8 @@ CORTIQ_INLINE float half_value(const uint8_t* at) {
 CORTIQ_INLINE float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
 void integer(const IntegerJob& job) noexcept {
-  (job.tile_count > 1 ? panels : job.tiles[0].tokens > 1 ? few : single)(job);
+  const bool alone = job.tiles[0].tokens == 1 && job.weight->weights != Weights::Q1;
+  (job.tile_count > 1 ? panels : alone ? single : few)(job);
   add_overlay<half_value, fused>(job);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// From stored codes to unsigned bytes, one row and one step (four groups, 128 columns) at a time.
+// From stored codes to unsigned bytes, one row and one step (four groups, 128 columns) at a time. q1 has its own way:
+// signs.h.
 #include "kernels/avx512/vectors.h"
 
 namespace cortiq::kernels {
@@ -9,12 +10,11 @@ namespace {
 template <Weights W>
 inline constexpr uint32_t kStepBytes = W == Weights::Q8        ? 128
                                        : W == Weights::Q4Tiled ? 72
-                                       : W == Weights::Q1      ? 24
                                        : W == Weights::Q1t     ? 36
                                                                : 64;
 /// Scales stand beside the codes, in tiles.
 template <Weights W>
-inline constexpr bool kTiled = W == Weights::Q4Tiled || W == Weights::Q1 || W == Weights::Q1t;
+inline constexpr bool kTiled = W == Weights::Q4Tiled || W == Weights::Q1t;
 template <Weights W>
 inline constexpr bool kNibbles = W == Weights::Q4Tiled || W == Weights::Q4Block || W == Weights::Q4tp;
 /// Sums of eight products of an unsigned code and an activation fit 16 bits.
@@ -29,11 +29,6 @@ struct Step {
 };
 
 inline constexpr ByteTable kTile18 = byte_table([](uint32_t i) { return (i / 16 * 18 + 2 + i % 16) & 63; });
-inline constexpr ByteTable kTile6Low = byte_table([](uint32_t i) { return i / 16 * 6 + 2 + i % 16 / 8; });
-inline constexpr ByteTable kTile6High = byte_table([](uint32_t i) { return i / 16 * 6 + 4 + i % 16 / 8; });
-// Byte j of a qword gets bit j at position 1: the shift is j − 1, rotating.
-inline constexpr ByteTable kSignShift = byte_table([](uint32_t i) { return (i % 8 + 63) % 64; });
-
 // Ternary: the seven code bytes of tile L become words 8L … 8L+6.
 inline constexpr ByteTable kTile9Words =
     byte_table([](uint32_t i) { return i % 16 < 14 ? i / 16 * 9 + 2 + i % 16 / 2 : 0; });
@@ -129,13 +124,6 @@ CORTIQ_INLINE Step unpack(const uint8_t* at, uint32_t bits, uint32_t columns) {
     }
     s.low = _mm512_and_si512(v, nibble);
     s.high = _mm512_and_si512(_mm512_srli_epi16(v, 4), nibble);
-  } else if constexpr (W == Weights::Q1) {
-    const zi one = _mm512_set1_epi8(2), shift = load_table(kSignShift);
-    s.raw = _mm512_maskz_loadu_epi8(FULL ? 0xFFFFFF : first_bytes(columns / 32 * 6), at);
-    s.low = _mm512_permutexvar_epi8(load_table(kTile6Low), s.raw);
-    s.high = _mm512_permutexvar_epi8(load_table(kTile6High), s.raw);
-    s.low = _mm512_and_si512(_mm512_multishift_epi64_epi8(shift, s.low), one);
-    s.high = _mm512_and_si512(_mm512_multishift_epi64_epi8(shift, s.high), one);
   } else {
     s.raw = _mm512_maskz_loadu_epi8(FULL ? 0xFFFFFFFFF : first_bytes(columns / 32 * 9), at);
     const zi digits = ternary_digits(s.raw);
