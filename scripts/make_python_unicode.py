@@ -8,7 +8,7 @@ import pathlib
 import sys
 import unicodedata
 
-ALPHA, DECIMAL, DIGIT, NUMERIC, LOWER, UPPER, TITLE, PRINTABLE, IGNORABLE = (1 << i for i in range(9))
+ALPHA, DECIMAL, DIGIT, NUMERIC, LOWER, UPPER, TITLE, PRINTABLE, IGNORABLE, START, CONTINUE = (1 << i for i in range(11))
 CODES = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 
 
@@ -16,7 +16,8 @@ def flags(char):
     skipped = ("A\u03a3" + char + "A").lower()[1] == "\u03c3" and ("A\u03a3" + char).lower()[1] == "\u03c2"
     return (ALPHA * char.isalpha() | DECIMAL * char.isdecimal() | DIGIT * char.isdigit() | NUMERIC * char.isnumeric()
             | LOWER * char.islower() | UPPER * (char.isupper()) | TITLE * (unicodedata.category(char) == "Lt")
-            | PRINTABLE * char.isprintable() | IGNORABLE * skipped)
+            | PRINTABLE * char.isprintable() | IGNORABLE * skipped
+            | START * char.isidentifier() | CONTINUE * ("a" + char).isidentifier())
 
 
 def runs(mapping):
@@ -68,7 +69,7 @@ def main():
     for code in CODES:
         now = flags(chr(code))
         if now != last:
-            entries.append(f"{code << 9 | now:#x}")
+            entries.append(f"{code << 11 | now:#x}")
             last = now
     put(out, "kProperties", "uint32_t", entries)
     case_map(out, "kLower", str.lower, lambda c: c)

@@ -110,7 +110,6 @@ struct Statement {
   Statements body, otherwise;
   Loads loads, otherwise_loads, test_loads;
   bool recursive = false;  // For
-  bool scoped = false;     // Block
   bool extended = false;   // For: the body reads `loop`
   bool exported = false;   // Set, SetBlock, Macro: at top level, visible to blocks
   Reference loop;          // For: `loop`; Macro: its own name

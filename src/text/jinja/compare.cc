@@ -251,6 +251,9 @@ size_t hash(Runtime& runtime, const Value& value) {
       for (const Value& item : value.as<SequenceObject>().items) code = code * 1000003 + hash(runtime, item);
       return code;
     }
+    case Kind::View:
+      if (value.as<ViewObject>().part == ViewObject::Part::Mapped) return std::hash<const void*>()(value.object());
+      raise("unhashable type: '{}'", type_name(value));
     case Kind::List:
     case Kind::Dict:
       raise("unhashable type: '{}'", type_name(value));

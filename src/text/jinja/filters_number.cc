@@ -63,7 +63,7 @@ Value to_int(Runtime& runtime, const Value& value, Args& args) {
   const Value whole = parse_integer(runtime, text_of(value), bound.integer(1, 10));
   if (!whole.missing()) return whole;
   const Value real = parse_real(text_of(value));
-  return real.missing() || !std::isfinite(real.real()) ? otherwise : whole_part(runtime, real.real());
+  return real.missing() || std::isnan(real.real()) ? otherwise : whole_part(runtime, real.real());
 }
 
 Value to_float(Runtime& runtime, const Value& value, Args& args) {

@@ -102,12 +102,11 @@ Value first(Runtime& runtime, const Value& value, Args& args) {
 
 bool reversible(const Value& value) {
   return value.is(Kind::List) || value.is(Kind::Tuple) || value.is(Kind::Dict) || value.is(Kind::View) ||
-         value.is(Kind::Range) || value.is(Kind::String) || value.is(Kind::Bytes);
+         value.is(Kind::Range) || value.is(Kind::String) || value.is(Kind::Bytes) || value.is(Kind::Undefined);
 }
 
 Value last(Runtime& runtime, const Value& value, Args& args) {
   Bound("last", args, {});
-  if (value.is(Kind::Undefined)) raise("{}", value.as<UndefinedObject>().message);
   if (!reversible(value)) raise("'{}' object is not reversible", type_name(value));
   const int64_t size = length(runtime, value);
   if (size == 0) return runtime.undefined("No last item, sequence was empty.");
@@ -131,7 +130,6 @@ struct ReversedIterator : IteratorObject {
 Value reverse(Runtime& runtime, const Value& value, Args& args) {
   Bound("reverse", args, {});
   if (value.is(Kind::String)) return slice(runtime, value, Value(), Value(), Value::integer(-1));
-  if (value.is(Kind::Undefined)) raise("{}", value.as<UndefinedObject>().message);
   Values items = to_values(runtime, value);
   if (reversible(value)) return runtime.heap.make<ReversedIterator>("reversed", std::move(items));
   std::reverse(items.begin(), items.end());

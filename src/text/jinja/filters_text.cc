@@ -75,7 +75,7 @@ Value title_filter(Runtime& runtime, const Value& value, Args& args) {
     at += now.size;
   }
   put(text.substr(begin));
-  return runtime.string(std::move(out), markup(subject));
+  return runtime.string(std::move(out));
 }
 
 Value default_filter(Runtime& runtime, const Value& value, Args& args) {
@@ -108,13 +108,14 @@ Value indent(Runtime& runtime, const Value& value, Args& args) {
 
 Value truncate(Runtime& runtime, const Value& value, Args& args) {
   const Bound bound("truncate", args, {"length", "killwords", "end", "leeway"});
-  const std::string_view text = subject_text(value, "truncate");
   const int64_t size = bound.integer(0, 255);
   const std::string end(bound.text(2, "..."));
   const int64_t leeway = bound.has(3) ? bound.integer(3, 5) : 5, tail = static_cast<int64_t>(count_codes(end));
   if (size < tail) raise("expected length >= {}, got {}", tail, size);
   if (leeway < 0) raise("expected leeway >= 0, got {}", leeway);
-  if (static_cast<int64_t>(count_codes(text)) <= size + leeway) return value;
+  const int64_t given = length(runtime, value);
+  if (given >= 0 && given <= size + leeway) return value;
+  const std::string_view text = subject_text(value, "truncate");
   std::string_view kept = text.substr(0, code_offset(text, static_cast<size_t>(size - tail)));
   if (!bound.truth(runtime, 1, false)) kept = split(runtime, kept, " ", 1, true)[0];
   return runtime.string(std::string(kept) + end, markup(value));

@@ -86,10 +86,17 @@ std::string print_real(double value, char type, int64_t precision, bool alternat
   return text;
 }
 
-void group(std::string& digits, char separator, size_t every) {
+// Separators into the digits before the point or the exponent: every three, every four of other bases.
+void group(std::string& digits, const Spec& spec) {
+  const bool hex = spec.type == 'x' || spec.type == 'X';
+  const size_t every = hex || spec.type == 'b' || spec.type == 'o' ? 4 : 3;
   size_t end = 0;
-  while (end < digits.size() && std::isxdigit(static_cast<unsigned char>(digits[end])) != 0) ++end;
-  for (size_t at = end; at > every; at -= every) digits.insert(at - every, 1, separator);
+  const auto counts = [&](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return (hex ? std::isxdigit(byte) : std::isdigit(byte)) != 0;
+  };
+  while (end < digits.size() && counts(digits[end])) ++end;
+  for (size_t at = end; at > every; at -= every) digits.insert(at - every, 1, spec.grouping);
 }
 
 // Sign, prefix and digits put together and filled to the width.
@@ -101,16 +108,12 @@ std::string place(Runtime& runtime, const Spec& spec, bool negative, const std::
     const auto rest = spec.width - static_cast<int64_t>(head.size());
     if (spec.grouping != 0 && spec.fill == "0") {  // the zeros are grouped too
       digits.erase(std::remove(digits.begin(), digits.end(), spec.grouping), digits.end());
-      const size_t every =
-          spec.type == 0 || spec.type == 'd' || !std::isalpha(static_cast<unsigned char>(spec.type)) || spec.type == 'f'
-              ? 3
-              : 4;
       std::string grouped = digits;
-      group(grouped, spec.grouping, every);
+      group(grouped, spec);
       while (static_cast<int64_t>(grouped.size()) < rest) {
         digits.insert(0, 1, '0');
         grouped = digits;
-        group(grouped, spec.grouping, every);
+        group(grouped, spec);
         runtime.step(grouped.size());
       }
       return head + grouped;
@@ -165,12 +168,24 @@ std::string format_integer(Runtime& runtime, const Spec& spec, const Value& valu
   if (spec.type == 'X') {
     for (char& c : digits) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   }
-  if (spec.grouping != 0) group(digits, spec.grouping, base == 10 ? 3 : 4);
+  if (spec.grouping != 0) group(digits, spec);
   if (spec.align == '^') {
     std::string head = whole.negative() ? "-" : spec.sign == '-' ? "" : std::string(1, spec.sign);
     return centred(runtime, spec, head + prefix + digits);
   }
   return place(runtime, spec, whole.negative(), prefix, std::move(digits));
+}
+
+// No type but a precision: as 'g', but with one digit after the point, and with an exponent one digit earlier.
+std::string print_plain(double magnitude, int64_t precision, bool alternate) {
+  std::string digits = print_real(magnitude, 'g', precision, alternate);
+  if (!std::isfinite(magnitude) || digits.find_first_of(".e") != digits.npos) return digits;
+  if (static_cast<int64_t>(digits.size()) < precision) return digits + ".0";
+  digits = print_real(magnitude, 'e', precision - 1, alternate);
+  const size_t exponent = digits.find('e'), last = digits.find_last_not_of('0', exponent - 1);
+  if (digits.find('.') < exponent)
+    digits.erase(digits[last] == '.' ? last : last + 1, exponent - (digits[last] == '.' ? last : last + 1));
+  return digits;
 }
 
 std::string format_real(Runtime& runtime, const Spec& spec, const Value& value, double real) {
@@ -180,8 +195,7 @@ std::string format_real(Runtime& runtime, const Spec& spec, const Value& value, 
   switch (spec.type) {
     case 0:
       digits = spec.precision < 0 ? repr_float(magnitude)
-                                  : print_real(magnitude, 'g', std::max<int64_t>(precision, 1), spec.alternate);
-      if (spec.precision >= 0 && std::isfinite(real) && digits.find_first_of(".e") == digits.npos) digits += ".0";
+                                  : print_plain(magnitude, std::max<int64_t>(precision, 1), spec.alternate);
       break;
     case 'n':
       digits = print_real(magnitude, 'g', std::max<int64_t>(precision, 1), spec.alternate);
@@ -202,7 +216,7 @@ std::string format_real(Runtime& runtime, const Spec& spec, const Value& value, 
     default:
       unknown_type(spec, value);
   }
-  if (spec.grouping != 0 && std::isfinite(real)) group(digits, spec.grouping, 3);
+  if (spec.grouping != 0 && std::isfinite(real)) group(digits, spec);
   const bool negative = std::signbit(real) && !std::isnan(real);
   if (spec.align == '^') {
     return centred(runtime, spec, (negative ? "-" : spec.sign == '-' ? "" : std::string(1, spec.sign)) + digits);
@@ -323,7 +337,9 @@ class PercentFormat {
       case 's':
       case 'r':
       case 'a': {
-        std::string text = spec.type == 's' ? str(runtime_, value) : repr(runtime_, value);
+        std::string text = spec.type == 's'   ? str(runtime_, value)
+                           : spec.type == 'r' ? repr(runtime_, value)
+                                              : ascii(runtime_, value);
         if (markup_ && !markup(value)) text = escape_html(text);
         if (spec.align == 0) spec.align = '>';
         runtime_.append(out_, format_text(runtime_, spec, text));
@@ -464,7 +480,7 @@ class BraceFormat {
     Value value = find(name);
     const std::string spec = end < text.size() ? run(text.substr(end + 1), depth - 1) : std::string();
     if (conversion == 'r' || conversion == 'a') {
-      value = runtime_.string(repr(runtime_, value));
+      value = runtime_.string(conversion == 'r' ? repr(runtime_, value) : ascii(runtime_, value));
     } else if (conversion == 's') {
       value = to_string(runtime_, value);
     } else if (conversion != 0) {

@@ -34,7 +34,7 @@ int hex_value(char c) {
   const char low = static_cast<char>(c | 0x20);
   return low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
 }
-bool word_code(char32_t code) { return code == '_' || (properties(code) & kAlphanumeric) != 0; }
+bool word_code(char32_t code) { return (properties(code) & (kAlphanumeric | kIdentifierPart)) != 0; }
 
 }  // namespace
 
@@ -119,7 +119,10 @@ void Lexer::root() {
 void Lexer::comment() {
   const size_t begin = at_;
   const size_t close = source_.find("#}", at_);
-  if (close == source_.npos) fail_at(begin, "Missing end of comment tag");
+  if (close == source_.npos) {
+    if (begin < source_.size()) fail_at(begin, "Missing end of comment tag");
+    return;
+  }
   at_ = close + 2;
   // '-' strips what follows, '+' keeps it; both may be the comment's last character only if it is its own.
   const char sign = close > begin ? source_[close - 1] : '\0';
@@ -159,7 +162,8 @@ void Lexer::raw() {
     line_starting_ = source_[at_ - 1] == '\n';
     return;
   }
-  fail_at(begin, "Missing end of raw directive");
+  at_ = source_.size();
+  if (begin < source_.size()) fail_at(begin, "Missing end of raw directive");
 }
 
 // The end of the tag, if it stands here.
@@ -209,7 +213,10 @@ void Lexer::word() {
     if (!word_code(now.code)) break;
     at_ += now.size;
   }
-  put(Token::Type::Name, source_.substr(begin, at_ - begin), begin);
+  const std::string name = source_.substr(begin, at_ - begin);
+  const bool good = (properties(decode_utf8(name).code) & kIdentifierStart) != 0 && all_have(name, kIdentifierPart);
+  if (!good) fail_at(begin, "Invalid character in identifier");
+  put(Token::Type::Name, name, begin);
 }
 
 void Lexer::number() {

@@ -131,8 +131,8 @@ std::string linked(std::string_view middle, int64_t limit, const std::string& at
   }
   if (middle.starts_with("mailto:") && is_email(middle.substr(7)))
     return fmt::format("<a href=\"{}\">{}</a>", middle, middle.substr(7));
-  const bool address = middle.find('@') != middle.npos && !middle.starts_with("www.") && !middle.starts_with('@') &&
-                       middle.find(':') == middle.npos;
+  const bool address =
+      middle.find('@') != middle.npos && !middle.starts_with("www.") && middle.find(':') == middle.npos;
   if (address && is_email(middle)) return fmt::format("<a href=\"mailto:{0}\">{0}</a>", middle);
   if (address) return std::string(middle);
   for (const std::string& scheme : schemes) {

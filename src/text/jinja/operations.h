@@ -42,6 +42,8 @@ Value to_string(Runtime& runtime, const Value& value);
 std::string str(Runtime& runtime, const Value& value);
 std::string repr(Runtime& runtime, const Value& value);
 void append_repr(Runtime& runtime, std::string& out, const Value& value);
+/// ascii(): repr() with \x, \u and \U for what is not ASCII.
+std::string ascii(Runtime& runtime, const Value& value);
 std::string repr_float(double value);
 std::string repr_integer(Runtime& runtime, const Value& value);
 

@@ -57,22 +57,21 @@ void Parser::check_target(const Expression& node) {
   if (node.kind != Expression::Kind::Name || reserved) lexer_.fail_at(node.offset, "can't assign to this");
 }
 
-ExpressionPtr Parser::target(std::string_view end, bool fields) {
-  ExpressionPtr node = tuple(true, end, false, true, fields);
+ExpressionPtr Parser::target(bool fields) {
+  ExpressionPtr node = tuple(true, false, true, fields);
   check_target(*node);
   return node;
 }
 
 // One expression, or several with commas between them. `targets`: only names and literals, as in assignments.
-ExpressionPtr Parser::tuple(bool condition, std::string_view end, bool parentheses, bool targets, bool fields) {
+ExpressionPtr Parser::tuple(bool condition, bool parentheses, bool targets, bool fields) {
   const Depth depth(*this);
   const Token first = current();
   auto node = make(Expression::Kind::Tuple, first);
   bool several = false;
   for (;;) {
     if (!node->items.empty()) expect(",");
-    const bool ended = current().type == Type::VariableEnd || current().type == Type::BlockEnd || is(")") ||
-                       (!end.empty() && is_name(end));
+    const bool ended = current().type == Type::VariableEnd || current().type == Type::BlockEnd || is(")");
     if (ended) break;
     node = add(std::move(node), targets ? primary(fields) : expression(condition));
     if (!is(",")) break;
@@ -234,7 +233,7 @@ ExpressionPtr Parser::primary(bool fields) {
     case Type::Operator:
       if (token.text == "(") {
         ++at_;
-        ExpressionPtr node = tuple(true, {}, true);
+        ExpressionPtr node = tuple(true, true);
         expect(")");
         return node;
       }

@@ -179,15 +179,15 @@ std::unique_ptr<Statement> Parser::parse_for() {
   auto node = make(Statement::Kind::For);
   ++at_;
   const size_t begin = at_;
-  node->target = target("in", false);
+  node->target = target(false);
   const size_t after = at_;
   expect_word("in");
-  node->expressions.push_back(tuple(false, "recursive"));
+  node->expressions.push_back(tuple(false));
   if (skip_name("if")) {
     node->test = expression();
     const size_t here = at_;
     at_ = begin;
-    node->test_target = target("in", false);  // once more, for the function that filters
+    node->test_target = target(false);  // once more, for the function that filters
     if (at_ != after) fail_here("invalid target");
     at_ = here;
   }
@@ -224,7 +224,7 @@ std::unique_ptr<Statement> Parser::parse_if() {
 std::unique_ptr<Statement> Parser::parse_set() {
   auto node = make(Statement::Kind::Set);
   ++at_;
-  node->target = target({}, true);
+  node->target = target(true);
   if (skip("=")) {
     node->expressions.push_back(tuple(true));
     return node;
@@ -241,7 +241,7 @@ std::unique_ptr<Statement> Parser::parse_with() {
   ++at_;
   while (current().type != Type::BlockEnd) {
     if (!node->parameters.empty()) expect(",");
-    node->parameters.push_back(target({}, false));
+    node->parameters.push_back(target(false));
     expect("=");
     node->expressions.push_back(expression());
   }
@@ -303,7 +303,7 @@ std::unique_ptr<Statement> Parser::parse_block() {
   auto node = make(Statement::Kind::Block);
   ++at_;
   node->name = expect_name();
-  node->scoped = skip_name("scoped");
+  if (is_name("scoped")) fail_here("scoped blocks serve child templates, and a chat template has none");
   if (is_name("required")) fail_here("required blocks need a child template, and a chat template has none");
   node->body = block({"endblock"});
   drop_end();

@@ -59,11 +59,10 @@ class Parser {
   ExpressionPtr checked(ExpressionPtr node) const;
   ExpressionPtr add(ExpressionPtr parent, ExpressionPtr child);
   ExpressionPtr constant(Literal value, const Token& token);
-  ExpressionPtr target(std::string_view end, bool fields);
+  ExpressionPtr target(bool fields);
   void check_target(const Expression& target);
   ExpressionPtr name_target();
-  ExpressionPtr tuple(bool condition, std::string_view end = {}, bool parentheses = false, bool targets = false,
-                      bool fields = false);
+  ExpressionPtr tuple(bool condition, bool parentheses = false, bool targets = false, bool fields = false);
   ExpressionPtr expression(bool condition = true);
   ExpressionPtr disjunction();
   ExpressionPtr conjunction();

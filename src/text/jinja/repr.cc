@@ -208,6 +208,23 @@ std::string repr(Runtime& runtime, const Value& value) {
   return out;
 }
 
+std::string ascii(Runtime& runtime, const Value& value) {
+  const std::string text = repr(runtime, value);
+  runtime.heap.demand(5 * text.size());
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const Decoded now = decode_utf8(std::string_view(text).substr(at));
+    if (now.code < 0x80) {
+      out += text[at];
+    } else {
+      const int digits = now.code < 0x100 ? 2 : now.code < 0x10000 ? 4 : 8;
+      append_hex(out, digits == 2 ? 'x' : digits == 4 ? 'u' : 'U', now.code, digits);
+    }
+    at += now.size;
+  }
+  return out;
+}
+
 std::string str(Runtime& runtime, const Value& value) {
   if (value.is(Kind::String)) return std::string(text_of(value));
   if (value.is(Kind::Undefined)) return {};

@@ -274,7 +274,7 @@ class Resolver {
   void resolve_for(Statement& node, const Scope& scope) {
     if (stores_loop(node)) lexer_.fail_at(node.offset, "Can't assign to special loop variable in for-loop target");
     resolve(node.expressions[0].get(), scope);
-    node.extended = node.recursive || reads(node.body, "loop") || has_scoped_block(node.body);
+    node.extended = node.recursive || reads(node.body, "loop");
     Slots own{&scope.slots(), &node.function, {}, false};
     Slots& slots = node.recursive ? own : scope.slots();
     const bool outer_loop = slots.in_loop;
@@ -429,13 +429,6 @@ class Resolver {
     const auto inside = [](const auto& statement) { return stores_loop(*statement); };
     return std::any_of(node.body.begin(), node.body.end(), inside) ||
            std::any_of(node.otherwise.begin(), node.otherwise.end(), inside);
-  }
-
-  static bool has_scoped_block(const Statements& body) {
-    return std::any_of(body.begin(), body.end(), [](const auto& node) {
-      return (node->kind == Statement::Kind::Block && node->scoped) || has_scoped_block(node->body) ||
-             has_scoped_block(node->otherwise);
-    });
   }
 
   Ast& ast_;

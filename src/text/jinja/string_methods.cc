@@ -30,7 +30,7 @@ Value changed(Runtime& runtime, const Value& self, Args& args) {
   Bound("str method", args, {});
   runtime.step(text_of(self).size() / 4);
   runtime.heap.demand(text_of(self).size() * 3);
-  return like(runtime, self, change(text_of(self)));
+  return runtime.string(change(text_of(self)), markup(self) && change != casefold);
 }
 
 template <bool left, bool right>
@@ -184,13 +184,8 @@ bool ascii_only(std::string_view text) {
 }
 bool printable_only(std::string_view text) { return text.empty() || all_have(text, kPrintable); }
 bool identifier(std::string_view text) {
-  if (text.empty() || (properties(decode_utf8(text).code) & kDecimal) != 0) return false;
-  for (size_t at = 0; at < text.size();) {
-    const Decoded now = decode_utf8(text.substr(at));
-    if (now.code != '_' && (properties(now.code) & (kAlpha | kDecimal)) == 0) return false;
-    at += now.size;
-  }
-  return true;
+  return !text.empty() && (properties(decode_utf8(text).code) & kIdentifierStart) != 0 &&
+         all_have(text, kIdentifierPart);
 }
 
 template <int more>
@@ -225,7 +220,7 @@ Value removes(Runtime& runtime, const Value& self, Args& args) {
   const std::string_view fix = bound.text(0);
   if (suffix ? text.ends_with(fix) : text.starts_with(fix))
     text = suffix ? text.substr(0, text.size() - fix.size()) : text.substr(fix.size());
-  return like(runtime, self, std::string(text));
+  return runtime.string(std::string(text));
 }
 
 Value encode(Runtime& runtime, const Value& self, Args& args) {

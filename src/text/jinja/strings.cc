@@ -91,7 +91,7 @@ Pieces split_space(Runtime& runtime, std::string_view text, int64_t limit, bool 
     text = strip(text, {}, !from_right, from_right);
     if (text.empty()) break;
     if (limit == 0) {
-      put(runtime, pieces, strip(text, {}, from_right, !from_right));
+      put(runtime, pieces, text);
       break;
     }
     size_t at = from_right ? text.size() : 0;

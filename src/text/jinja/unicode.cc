@@ -95,8 +95,8 @@ void append_lower_at(std::string& out, std::string_view text, char32_t code, siz
 }  // namespace
 
 uint32_t properties(char32_t code) noexcept {
-  const auto next = std::upper_bound(std::begin(kProperties), std::end(kProperties), code << 9 | 0x1FF);
-  return next == std::begin(kProperties) ? 0 : *std::prev(next) & 0x1FF;
+  const auto next = std::upper_bound(std::begin(kProperties), std::end(kProperties), code << 11 | 0x7FF);
+  return next == std::begin(kProperties) ? 0 : *std::prev(next) & 0x7FF;
 }
 
 bool is_space(char32_t code) noexcept {

@@ -16,6 +16,8 @@ enum Property : uint32_t {
   kTitlecase = 64,
   kPrintable = 128,
   kIgnorable = 256,  // skipped when a final sigma is looked for
+  kIdentifierStart = 512,
+  kIdentifierPart = 1024,
 };
 constexpr uint32_t kAlphanumeric = kAlpha | kDecimal | kDigit | kNumeric;
 constexpr uint32_t kCased = kLowercase | kUppercase | kTitlecase;
