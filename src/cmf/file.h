@@ -138,14 +138,14 @@ class FileSet {
   const File& first() const noexcept { return *files_.front(); }
   std::span<const std::shared_ptr<const File>> files() const noexcept { return files_; }
   const Header& header() const noexcept { return first().header(); }
-  std::span<const Tensor> tensors() const noexcept { return tensors_; }
+  std::span<const Tensor> tensors() const noexcept { return files_.size() == 1 ? first().tensors() : tensors_; }
   const Tensor* find(std::string_view name) const noexcept;
   Bytes payload(const Tensor& tensor) const { return files_[tensor.shard]->payload(tensor); }
   void advise(const Tensor& tensor, MappedFile::Advice advice) const noexcept;
 
  private:
   std::vector<std::shared_ptr<const File>> files_;
-  std::vector<Tensor> tensors_;
+  std::vector<Tensor> tensors_;  // of several files; those of one are looked at where they are
   NameIndex names_;
 };
 

@@ -60,6 +60,7 @@ std::vector<std::shared_ptr<const File>> open_shards(std::shared_ptr<const File>
 std::shared_ptr<const FileSet> FileSet::open(const std::string& path, FileSystem& files) {
   auto set = std::make_shared<FileSet>();
   set->files_ = open_shards(File::open(path, files), files);
+  if (set->files_.size() == 1) return set;
   size_t count = 0;
   for (const auto& file : set->files_) count += file->tensors().size();
   set->tensors_.reserve(count);
@@ -74,14 +75,16 @@ std::shared_ptr<const FileSet> FileSet::open(const std::string& path, FileSystem
     fail(ErrorKind::Parse, "{}: tensor '{}' is in shard {} and in shard {}", path, printable(tensors[second].name),
          tensors[first].shard + 1, tensors[second].shard + 1);
   });
-  if (set->files_.size() > 1 && !set->first().is_skill_file()) {
+  if (!set->first().is_skill_file()) {
     check_skill_tensors(tensors, set->header(), set->first().path(),
                         [&](std::string_view name) { return set->find(name); });
   }
   return set;
 }
 
-const Tensor* FileSet::find(std::string_view name) const noexcept { return names_.find(tensors_, name); }
+const Tensor* FileSet::find(std::string_view name) const noexcept {
+  return files_.size() == 1 ? first().find(name) : names_.find(tensors_, name);
+}
 
 void FileSet::advise(const Tensor& tensor, MappedFile::Advice advice) const noexcept {
   const File& file = *files_[tensor.shard];
