@@ -118,8 +118,7 @@ class Bench {
     }
     workspace_.state().table = &kernels::kernels_for(isa);
     test::Random random(1);
-    const std::vector<uint8_t> payload =
-        test::random_payload(dtype, shape.rows, shape.cols, test::Data::Ordinary, random);
+    const std::vector<uint8_t> payload = test::random_payload(dtype, shape.rows, shape.cols, test::Data::Plain, random);
     const uint64_t size = (payload.size() + 63) / 64 * 64, copies = options_.bytes / size + 1;
     const Memory memory(size * copies);
     std::vector<kernels::Matrix> matrices;
@@ -163,8 +162,8 @@ class Bench {
   }
 
   double in_cache(Dtype dtype, uint64_t cols, test::Random& random) {
-    constexpr uint64_t kRows = 192;
-    const std::vector<uint8_t> payload = test::random_payload(dtype, kRows, cols, test::Data::Ordinary, random);
+    constexpr uint64_t kRows = 512;
+    const std::vector<uint8_t> payload = test::random_payload(dtype, kRows, cols, test::Data::Plain, random);
     const kernels::Matrix matrix(dtype, kRows, cols, Bytes(payload));
     const std::vector<float> x = test::random_activations(1, cols, test::Data::Ordinary, random);
     Options cpu = options_;
@@ -173,8 +172,8 @@ class Bench {
     std::vector<double> times;
     for (int i = 0; i < options_.reps; ++i) {
       times.push_back(1e9 / rate(cpu, [&] {
-                        for (int k = 0; k < 100; ++k) multiply(matrix, x, 1, one_);
-                        return 100.0 * kRows * static_cast<double>(cols / 32);
+                        for (int k = 0; k < 50; ++k) multiply(matrix, x, 1, one_);
+                        return 50.0 * kRows * static_cast<double>(cols / 32);
                       }));
     }
     return median(times);

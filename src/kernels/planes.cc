@@ -85,28 +85,32 @@ Planes planes_of(const Matrix& matrix) {
 void fill_block(const IntegerJob& job, uint64_t at, Block& block) noexcept {
   const Planes& w = *job.weight;
   block.rows = static_cast<uint32_t>(std::min<uint64_t>(kBlockRows, job.count - at));
+  uint64_t row[kBlockRows];
   for (uint32_t i = 0; i < kBlockRows; ++i) {
     const uint64_t index = job.first + at + std::min(i, block.rows - 1);
-    const uint64_t row = job.list ? job.list[index] : index;
-    block.scales[i] = w.scales + row * w.scale_stride;
-    block.codes[i] = w.codes + row * w.code_stride;
-    switch (w.weights) {
-      case Weights::Q8:
-        __builtin_prefetch(block.scales[i] + 128);  // 64 rows ahead: a line holds the scales of 32
-        block.row_scale[i] = codec::load_half(block.scales[i]);
-        break;
-      case Weights::Q4tp:
-        __builtin_prefetch(w.ladder + 2 * (row + kBlockRows));
-        block.first[i] = w.ladder[2 * row];
-        block.ratio[i] = w.ladder[2 * row + 1];
-        break;
-      case Weights::Vbit:
-        block.codes[i] = w.codes + (w.offsets32 ? codec::load32(w.offsets32 + 4 * row) : w.offsets64[row]);
-        block.bits[i] = w.bits[row];
-        break;
-      default:
-        break;
-    }
+    row[i] = job.list ? job.list[index] : index;
+    block.codes[i] = w.codes + row[i] * w.code_stride;
+    block.scales[i] = w.scales + row[i] * w.scale_stride;
+  }
+  switch (w.weights) {
+    case Weights::Q8:
+      __builtin_prefetch(block.scales[0] + 128);  // 64 rows ahead: a line holds the scales of 32
+      for (uint32_t i = 0; i < kBlockRows; ++i) block.row_scale[i] = codec::load_half(block.scales[i]);
+      break;
+    case Weights::Q4tp:
+      for (uint32_t i = 0; i < kBlockRows; ++i) {
+        block.first[i] = w.ladder[2 * row[i]];
+        block.ratio[i] = w.ladder[2 * row[i] + 1];
+      }
+      break;
+    case Weights::Vbit:
+      for (uint32_t i = 0; i < kBlockRows; ++i) {
+        block.codes[i] = w.codes + (w.offsets32 ? codec::load32(w.offsets32 + 4 * row[i]) : w.offsets64[row[i]]);
+        block.bits[i] = w.bits[row[i]];
+      }
+      break;
+    default:
+      break;
   }
 }
 

@@ -123,7 +123,8 @@ class Builder {
   std::vector<uint32_t> some(uint64_t below) {
     std::vector<uint32_t> found;
     for (uint64_t i = 0; i < below; ++i) {
-      if (random_.below(data_ == Data::Extreme ? 20 : 100) == 0) found.push_back(static_cast<uint32_t>(i));
+      if (data_ != Data::Plain && random_.below(data_ == Data::Extreme ? 20 : 100) == 0)
+        found.push_back(static_cast<uint32_t>(i));
     }
     return found;
   }
@@ -174,7 +175,7 @@ std::vector<uint8_t> random_payload(Dtype dtype, uint64_t rows, uint64_t cols, D
 std::vector<float> random_activations(uint64_t count, uint64_t width, Data data, Random& random) {
   std::vector<float> x(count * width);
   for (float& value : x) value = random.uniform() * 3;
-  if (data == Data::Ordinary) return x;
+  if (data != Data::Extreme) return x;
   constexpr float kInf = std::numeric_limits<float>::infinity();
   for (uint64_t t = 0; t < count; ++t) {
     for (uint64_t first = 0; first < width; first += 32) {

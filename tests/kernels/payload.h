@@ -25,9 +25,9 @@ class Random {
   uint64_t state_;
 };
 
-/// Ordinary data, or the ends of every range: extreme codes, scales that are zero, subnormal or as large as a half can
-/// be.
-enum class Data { Ordinary, Extreme };
+/// Ordinary data; the ends of every range (extreme codes, scales that are zero, subnormal or as large as a half can
+/// be); or ordinary data without overlays.
+enum class Data { Ordinary, Extreme, Plain };
 
 std::vector<uint8_t> random_payload(codec::Dtype dtype, uint64_t rows, uint64_t cols, Data data, Random& random);
 

@@ -9,10 +9,13 @@ namespace {
 template <Weights W>
 CORTIQ_INLINE void prefetch_group(const Block& next, uint64_t g) {
   if constexpr (kStaged<W> || W == Weights::Q1) {
-    for (uint32_t row = g % 8 * 2; row < g % 8 * 2 + 2; ++row) {
+#pragma GCC unroll 2
+    for (uint32_t i = 0; i < 2; ++i) {
+      const uint64_t row = g % 8 * 2 + i;
       const uint32_t group_bytes = W == Weights::Vbit ? 4u * next.bits[row] : W == Weights::Q1 ? kSignTile : 9;
       const uint8_t* at = next.codes[row] + (g & ~7ull) * group_bytes;
-      for (uint32_t i = 0; i < 8 * group_bytes; i += 64) prefetch(at + i);
+      prefetch(at);
+      for (uint32_t line = 64; line < 8 * group_bytes; line += 64) prefetch(at + line);
     }
   } else {
     constexpr uint32_t kHalf = (8 * kStepBytes<W> + 127) / 128;
@@ -43,9 +46,18 @@ void multiply(const IntegerJob& job) {
           const zf scale = W == Weights::Q8 ? _mm512_setzero_ps() : _mm512_load_ps(scales + 16 * g);
 #pragma GCC unroll 8
           for (uint32_t t = 0; t < T; ++t) {
-            zi dot = broadcast(token + 4 * (8 * T + t));
+            const auto x = [&](uint32_t k) __attribute__((always_inline)) {
+              return broadcast(token + 4 * (k * T + t));
+            };
+            zi dot = x(8);
 #pragma GCC unroll 8
-            for (uint32_t k = 0; k < 8; ++k) dot = dot4(dot, quad[k], broadcast(token + 4 * (k * T + t)));
+            for (uint32_t k = 0; k < 8; k += T == 1 ? 2 : 1) dot = dot4(dot, quad[k], x(k));
+            if constexpr (T == 1) {  // a single token needs a second chain to keep both ports busy
+              zi other = _mm512_setzero_si512();
+#pragma GCC unroll 4
+              for (uint32_t k = 1; k < 8; k += 2) other = dot4(other, quad[k], x(k));
+              dot = _mm512_add_epi32(dot, other);
+            }
             const zf x_scale = broadcast_float(token + 4 * (9 * T + t));
             acc[t] = accumulate(dot, W == Weights::Q8 ? x_scale : _mm512_mul_ps(scale, x_scale), acc[t]);
           }

@@ -71,24 +71,27 @@ CORTIQ_INLINE zi unpack_vbit(const uint8_t* at, uint32_t bits, __mmask64 have) {
   return _mm512_add_epi8(v, _mm512_set1_epi32(static_cast<int>(lift * 0x01010101u)));
 }
 
-/// Base-3 codes of four tiles as words of five 2-bit digits, lowest first (3 stands for 0: code bytes from 243 on).
+// A digit's code is 1 for 0, 2 for 1, 0 for 2 (which stands for −1).
+constexpr uint32_t ternary_code(uint32_t digit) { return (digit % 3 + 1) % 3; }
+inline constexpr ByteTable kLowDigits =
+    byte_table([](uint32_t i) { return ternary_code(i) | ternary_code(i / 3) << 2 | ternary_code(i / 9) << 4; });
+inline constexpr ByteTable kHighDigits =
+    byte_table([](uint32_t i) { return ternary_code(i) | ternary_code(i / 3) << 2; });
+
+/// Base-3 bytes of four tiles as words of five 2-bit codes, the lowest digit's first.
 CORTIQ_INLINE zi ternary_digits(zi raw) {
+  constexpr __mmask64 kLowBytes = 0x5555555555555555;
   const zi b = _mm512_maskz_permutexvar_epi8(kTile9Mask, load_table(kTile9Words), raw);
-  const auto over = [&](short reciprocal) __attribute__((always_inline)) {
-    return _mm512_mulhi_epu16(b, _mm512_set1_epi16(reciprocal));
-  };
-  // With n_i = floor(b / 3^i), digit i is n_i − 3·n_(i+1); Σ digit_i·4^i = b + n_1 + 4·n_2 + 16·n_3 + 64·n_4.
-  zi sum = _mm512_add_epi16(over(2428), _mm512_slli_epi16(over(810), 2));
-  sum = _mm512_add_epi16(over(7282), _mm512_slli_epi16(sum, 2));
-  sum = _mm512_add_epi16(over(21846), _mm512_slli_epi16(sum, 2));
-  return _mm512_add_epi16(b, sum);
+  const zi high = _mm512_mulhi_epu16(b, _mm512_set1_epi16(2428));  // b / 27
+  const zi low = _mm512_sub_epi16(b, _mm512_mullo_epi16(high, _mm512_set1_epi16(27)));
+  const zi low_codes = _mm512_maskz_permutexvar_epi8(kLowBytes, low, load_table(kLowDigits));
+  const zi high_codes = _mm512_maskz_permutexvar_epi8(kLowBytes, high, load_table(kHighDigits));
+  return _mm512_or_si512(low_codes, _mm512_slli_epi16(high_codes, 6));
 }
 template <uint32_t half>
 CORTIQ_INLINE zi ternary_codes(zi digits) {
-  const zi value = _mm512_broadcast_i32x4(_mm_set1_epi32(0x01000201));  // 0 → 1, 1 → 2, 2 → 0, 3 → 1
-  zi v = _mm512_permutexvar_epi8(load_table(kTernaryWords<half>), digits);
-  v = _mm512_multishift_epi64_epi8(load_table(kTernaryShift<half>), v);
-  return _mm512_shuffle_epi8(value, _mm512_and_si512(v, _mm512_set1_epi8(3)));
+  const zi v = _mm512_permutexvar_epi8(load_table(kTernaryWords<half>), digits);
+  return _mm512_and_si512(_mm512_multishift_epi64_epi8(load_table(kTernaryShift<half>), v), _mm512_set1_epi8(3));
 }
 
 /// One row's step at `at`. FULL: all four groups are there; otherwise `columns` of them (Q8: any number).
