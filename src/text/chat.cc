@@ -1,6 +1,7 @@
 #include "text/chat.h"
 
 #include <ctime>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "text/jinja/template.h"
@@ -10,13 +11,36 @@ namespace {
 
 class JinjaTemplate : public ChatTemplate {
  public:
-  JinjaTemplate(std::string_view source, std::string_view what) : template_(source, what) {}
+  JinjaTemplate(std::string_view source, std::string_view what) : template_(source, what), takes_parts_(probe()) {}
+
   std::string render(const Json& context, const std::optional<std::tm>& now) const override {
     return template_.render(context, now);
   }
+  bool takes_parts() const noexcept override { return takes_parts_; }
 
  private:
+  // Asks the template itself: does the text of a part come out, and nothing of the list around it?
+  bool probe() const {
+    constexpr const char* kText = "cortiq-probe";
+    const Json part = {{"type", "text"}, {"text", kText}};
+    const Json message = {{"role", "user"}, {"content", Json::array({part})}};
+    const Json context = {{"messages", Json::array({message})},
+                          {"add_generation_prompt", true},
+                          {"bos_token", ""},
+                          {"eos_token", ""},
+                          {"tools", nullptr},
+                          {"documents", nullptr}};
+    try {
+      const std::string prompt = template_.render(context, parse_clock("2024-01-01T00:00:00"));
+      const bool listed = prompt.find("'text'") != prompt.npos || prompt.find("\"text\"") != prompt.npos;
+      return prompt.find(kText) != prompt.npos && !listed;
+    } catch (const Error&) {
+      return false;  // it wants a string, or another conversation: joined text serves either way
+    }
+  }
+
   jinja::Template template_;
+  bool takes_parts_;
 };
 
 // Days since 1970-01-01 of a date in the Gregorian calendar.

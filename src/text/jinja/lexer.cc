@@ -10,7 +10,8 @@
 namespace cortiq::text::jinja {
 namespace {
 
-constexpr size_t kLargest = size_t{4} << 20;
+constexpr size_t kLargest = size_t{1} << 20;  // forty times the largest template known
+constexpr size_t kMostTokens = 200'000;
 
 // \r\n and \r become \n; one newline at the very end is dropped.
 std::string normalize(std::string_view source) {
@@ -53,6 +54,7 @@ void Lexer::fail_at(size_t offset, const std::string& message) const {
 
 void Lexer::put(Token::Type type, std::string text, size_t offset) {
   for (; counted_ < offset; ++counted_) line_ += source_[counted_] == '\n';
+  if (tokens_.size() >= kMostTokens) fail_at(offset, "the template is too long");
   tokens_.push_back({type, std::move(text), line_, offset});
 }
 

@@ -46,7 +46,7 @@ Value list_copy(Runtime& runtime, const Value& self, Args& args) {
 }
 
 // The sandbox of jinja2 3.1.2 lets lists be emptied.
-Value list_pop(Runtime&, const Value& self, Args& args) {
+Value list_pop(Runtime& runtime, const Value& self, Args& args) {
   const Bound bound("pop", args, {"/index"});
   Values& items = self.as<SequenceObject>().items;
   if (items.empty()) raise("pop from empty list");
@@ -54,6 +54,7 @@ Value list_pop(Runtime&, const Value& self, Args& args) {
   int64_t at = bound.integer(0, -1);
   if (at < 0) at += size;
   if (at < 0 || at >= size) raise("pop index out of range");
+  runtime.step(static_cast<uint64_t>(size - at) / 8);
   Value item = std::move(items[static_cast<size_t>(at)]);
   items.erase(items.begin() + at);
   return item;

@@ -8,11 +8,14 @@
 namespace cortiq::text::jinja {
 namespace {
 
+constexpr uint32_t kMostNodes = 60'000;  // the tree of the longest template known has a tenth of it
+constexpr size_t kMostKeywords = 255;
 constexpr uint32_t kDeepest = 300;  // a chain a + b + c … nests to the left, and the tree is walked recursively
 
 }  // namespace
 
 ExpressionPtr Parser::make(Expression::Kind kind, const Token& token) {
+  if (++nodes_ > kMostNodes) lexer_.fail_at(token.offset, "the template is too long");
   auto node = std::make_unique<Expression>();
   node->kind = kind;
   node->line = static_cast<uint32_t>(token.line);
@@ -377,6 +380,7 @@ std::unique_ptr<CallArguments> Parser::arguments(Expression& owner) {
       ++at_;
       for (const auto& other : result->keywords) ensure(other.first != key);
       result->keywords.emplace_back(std::move(key), value());
+      if (result->keywords.size() > kMostKeywords) fail_here("too many arguments");
     } else {
       ensure(!result->star && !result->double_star && result->keywords.empty());
       result->positional.push_back(value());

@@ -66,6 +66,7 @@ void Parser::expect(Type type) {
 }
 
 std::unique_ptr<Statement> Parser::make(Statement::Kind kind) {
+  if (++statements_ > 20'000) fail_here("the template is too long");
   auto result = std::make_unique<Statement>();
   result->kind = kind;
   result->line = static_cast<uint32_t>(current().line);
@@ -256,6 +257,7 @@ void Parser::signature(Statement& node) {
     if (!node.parameters.empty()) expect(",");
     ExpressionPtr parameter = name_target();
     for (const ExpressionPtr& other : node.parameters) {
+      if (node.parameters.size() > 255) fail_here("too many parameters");
       if (other->text == parameter->text) fail_here(fmt::format("duplicate argument '{}'", parameter->text));
     }
     if (skip("=")) {

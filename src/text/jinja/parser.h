@@ -90,6 +90,7 @@ class Parser {
   size_t at_ = 0;
   uint32_t depth_ = 0;
   uint32_t constants_ = 0;
+  uint32_t nodes_ = 0, statements_ = 0;
   std::vector<std::string> open_tags_;
   std::vector<std::vector<std::string_view>> ends_;
 };

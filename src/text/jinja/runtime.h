@@ -13,7 +13,7 @@ namespace cortiq::text::jinja {
 /// What one rendering may use. A hostile template ends here within a second and 64 MB; a chat of a million tokens needs
 /// a hundredth of the steps and a fifth of the memory.
 struct Limits {
-  uint64_t steps = 12'000'000;
+  uint64_t steps = 10'000'000;
   size_t live_bytes = size_t{28} << 20;
   int depth = 1200;  // nested evaluations, each a few hundred bytes of stack
 };

@@ -28,7 +28,7 @@ Value pieces_list(Runtime& runtime, const Value& self, const Pieces& pieces, Kin
 template <std::string (*change)(std::string_view)>
 Value changed(Runtime& runtime, const Value& self, Args& args) {
   Bound("str method", args, {});
-  runtime.step(text_of(self).size() / 4);
+  runtime.step(text_of(self).size());
   runtime.heap.demand(text_of(self).size() * 3);
   return runtime.string(change(text_of(self)), markup(self) && change != casefold);
 }
@@ -38,7 +38,7 @@ Value stripped(Runtime& runtime, const Value& self, Args& args) {
   const Bound bound("strip", args, {"/chars"});
   if (bound.has(0)) bound.text(0);
   const std::string chars = bound.has(0) ? part(self, bound.text(0), bound[0]) : std::string();
-  runtime.step(text_of(self).size() / 16 * (1 + chars.size()));
+  runtime.step(text_of(self).size() / 4 * (1 + chars.size()));
   return like(runtime, self,
               std::string(strip(text_of(self),
                                 bound.has(0) ? std::string_view(chars.c_str(), chars.size()) : std::string_view(), left,
@@ -75,6 +75,7 @@ Value partitions(Runtime& runtime, const Value& self, Args& args) {
 bool window(Runtime& runtime, const Bound& bound, std::string_view& text, size_t& skipped) {
   runtime.step(1 + text.size() / 64);
   if (!bound.has(1) && !bound.has(2)) return true;
+  runtime.step(text.size() / 4);
   const auto size = static_cast<int64_t>(count_codes(text));
   const auto clamp = [&](size_t index, int64_t otherwise) {
     int64_t at = bound.has(index) ? bound.integer(index, 0) : otherwise;
@@ -106,6 +107,7 @@ Value counts(Runtime& runtime, const Value& self, Args& args) {
   const Bound bound("count", args, {"/sub", "/start", "/end"}, 1);
   std::string_view text = text_of(self);
   size_t skipped = 0;
+  runtime.step(text.size() / 4);
   return Value::integer(window(runtime, bound, text, skipped) ? count(text, bound.text(0)) : 0);
 }
 
@@ -167,14 +169,14 @@ Value format_maps(Runtime& runtime, const Value& self, Args& args) {
 template <uint32_t wanted>
 Value consists(Runtime& runtime, const Value& self, Args& args) {
   Bound("str method", args, {});
-  runtime.step(text_of(self).size() / 4);
+  runtime.step(text_of(self).size());
   return Value::boolean(all_have(text_of(self), wanted));
 }
 
 template <bool (*question)(std::string_view)>
 Value asks(Runtime& runtime, const Value& self, Args& args) {
   Bound("str method", args, {});
-  runtime.step(text_of(self).size() / 4);
+  runtime.step(text_of(self).size());
   return Value::boolean(question(text_of(self)));
 }
 

@@ -65,7 +65,7 @@ std::string_view strip(std::string_view text, std::string_view chars, bool left,
 
 Pieces split(Runtime& runtime, std::string_view text, std::string_view separator, int64_t limit, bool from_right) {
   if (separator.empty()) raise("empty separator");
-  runtime.step(1 + text.size() / 64);
+  runtime.step(1 + text.size() / 32);
   Pieces pieces;
   while (limit != 0) {
     const size_t at = from_right ? text.rfind(separator) : text.find(separator);
@@ -85,7 +85,7 @@ Pieces split(Runtime& runtime, std::string_view text, std::string_view separator
 }
 
 Pieces split_space(Runtime& runtime, std::string_view text, int64_t limit, bool from_right) {
-  runtime.step(1 + text.size() / 16);
+  runtime.step(1 + text.size() / 4);
   Pieces pieces;
   for (;;) {
     text = strip(text, {}, !from_right, from_right);
@@ -119,7 +119,7 @@ Pieces split_space(Runtime& runtime, std::string_view text, int64_t limit, bool 
 }
 
 Pieces split_lines(Runtime& runtime, std::string_view text, bool keep_ends) {
-  runtime.step(1 + text.size() / 16);
+  runtime.step(1 + text.size() / 4);
   Pieces pieces;
   for (size_t begin = 0, at = 0; at < text.size();) {
     const Decoded now = decode_utf8(text.substr(at));
