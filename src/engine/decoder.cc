@@ -87,14 +87,12 @@ void Decoder::forward(Batch batch, Observer* observer) {
   uint64_t longest = 0;
   for (const Piece& piece : batch) {
     const uint32_t binding = pass.binding_index(piece.sequence->binding());
+    uint64_t position = piece.sequence->length();
     for (const uint32_t id : piece.ids) {
-      const auto index = static_cast<uint32_t>(s.rows.size());
-      const uint64_t first = piece.sequence->length();
-      const uint64_t position = first + (&id - piece.ids.data());
-      s.rows.push_back({piece.sequence, position, binding, index});
+      s.rows.push_back({piece.sequence, position++, binding, static_cast<uint32_t>(s.rows.size())});
       s.ids.push_back(id);
-      longest = std::max(longest, position + 1);
     }
+    longest = std::max(longest, position);
   }
   const uint64_t n = s.rows.size();
   if (n == 0) return;
