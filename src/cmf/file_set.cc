@@ -82,6 +82,12 @@ std::shared_ptr<const FileSet> FileSet::open(const std::string& path, FileSystem
   return set;
 }
 
+std::shared_ptr<const FileSet> FileSet::single(std::shared_ptr<const File> file) {
+  auto set = std::make_shared<FileSet>();
+  set->files_ = {std::move(file)};
+  return set;
+}
+
 const Tensor* FileSet::find(std::string_view name) const noexcept {
   return files_.size() == 1 ? first().find(name) : names_.find(tensors_, name);
 }
