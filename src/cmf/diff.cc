@@ -29,9 +29,10 @@ void diff_sections(const FileSet& a, const FileSet& b, std::vector<Difference>& 
     if (left != right) out.push_back({std::move(what), std::move(left), std::move(right)});
   };
   const auto joined = [](const FileSet& set) {
+    uint32_t features = 0;  // a shard sets the bits of its own tensors
+    for (const auto& file : set.files()) features |= file->envelope().features;
     std::string text;
-    for (const std::string& one : feature_names(set.first().envelope().features))
-      text += (text.empty() ? "" : " ") + one;
+    for (const std::string& one : feature_names(features)) text += (text.empty() ? "" : " ") + one;
     return text;
   };
   compare("required_features", joined(a), joined(b));
