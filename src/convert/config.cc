@@ -134,7 +134,10 @@ std::vector<uint32_t> Config::ids(std::string_view key) const {
   std::vector<uint32_t> out;
   if (!has(key)) return out;
   const Json& value = *find(key);
-  const auto add = [&](const Json& id) { out.push_back(static_cast<uint32_t>(as_count(key, id))); };
+  const auto add = [&](const Json& id) {
+    if (id == -1) return;  // how some configs say none
+    out.push_back(static_cast<uint32_t>(as_count(key, id)));
+  };
   if (value.is_array()) {
     for (const Json& id : value) add(id);
   } else {

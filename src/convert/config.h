@@ -43,7 +43,7 @@ class Config {
   std::vector<double> numbers(std::string_view key) const;  ///< empty if absent or null
   std::vector<uint64_t> counts(std::string_view key) const;
   std::vector<std::string> texts(std::string_view key) const;
-  /// Token ids: a number, a list of numbers, null or nothing.
+  /// Token ids: a number, a list of numbers, null or nothing; -1 means none.
   std::vector<uint32_t> ids(std::string_view key) const;
   /// An object below this one; nothing if absent or null.
   std::optional<Config> inner(std::string_view key) const;

@@ -127,7 +127,7 @@ void sparse_by_step(Description& d) {
 void sigmoid_mixture(Description& d) {
   mixture(d, "n_routed_experts");
   cmf::Moe& moe = *d.arch.moe;
-  if (const auto scoring = d.config.text("scoring_func"); scoring && *scoring != "sigmoid") {
+  if (const auto scoring = d.config.text("scoring_func"); scoring && *scoring != "sigmoid" && *scoring != "noaux_tc") {
     d.config.refuse("scoring_func", "this family's router is a sigmoid");
   }
   if (const auto method = d.config.text("topk_method"); method && *method != "noaux_tc") {

@@ -10,6 +10,9 @@
 
 #include "base/error.h"
 
+// A test names the options it cares about; the others have their defaults.
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
 namespace cortiq::convert {
 
 inline std::string data(const std::string& name) { return std::string(CORTIQ_TEST_DATA) + "/convert/" + name; }

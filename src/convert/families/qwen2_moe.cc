@@ -27,7 +27,7 @@ void add_qwen2_moe(std::vector<Family>& families) {
           R"({"num_key_value_heads": 16, "num_experts": 60, "num_experts_per_tok": 4, "moe_intermediate_size": 1408,
                       "shared_expert_intermediate_size": 5632, "norm_topk_prob": false, "sliding_window": 4096,
                       "max_position_embeddings": 32768})",
-      .handles = {"num_experts"},
+      .handles = {"num_experts", "num_local_experts"},
       .describe = describe,
   });
 }

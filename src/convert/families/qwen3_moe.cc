@@ -22,7 +22,7 @@ void add_qwen3_moe(std::vector<Family>& families) {
       .defaults =
           R"({"num_key_value_heads": 4, "num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768,
                       "norm_topk_prob": false, "sliding_window": 4096, "max_position_embeddings": 32768})",
-      .handles = {"num_experts"},
+      .handles = {"num_experts", "num_local_experts"},
       .describe = describe,
   });
 }

@@ -24,7 +24,7 @@ void add_qwen3_next(std::vector<Family>& families) {
                       "linear_value_head_dim": 128, "num_experts": 512, "num_experts_per_tok": 10,
                       "moe_intermediate_size": 512, "shared_expert_intermediate_size": 512, "norm_topk_prob": true,
                       "max_position_embeddings": 32768})",
-      .handles = {"num_experts", "attn_output_gate"},
+      .handles = {"num_experts", "num_local_experts", "attn_output_gate"},
       .describe = describe,
   });
 }
