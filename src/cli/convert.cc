@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 #include "cli/common.h"
+#include "convert/requant.h"
 
 namespace cortiq::cli {
 namespace {
@@ -168,6 +169,35 @@ int run_convert(const Arguments& arguments) {
     for (const auto& note : plan.notes) fmt::print("note: {}\n", note);
   }
   return report(summary, extra, std::move(rows), common.verbose, common.json);
+}
+
+int run_requant(const Arguments& arguments) {
+  Common common;
+  convert::Requant request;
+  request.options.quant.clear();
+  std::string output;
+  std::vector<std::string> rules;
+  Flags flags(
+      "requant", "Re-encode a file's tensors, from any dtype to any",
+      {"cortiq requant model.cmf -o small.cmf --quant q4tp", "cortiq requant m.cmf -o m2.cmf --quant-for '*mlp*=q4t'"});
+  flags.positional("file", request.input, "CMF file, or any shard of a set")
+      .option("-o,--output", output, "file to write");
+  declare_quant(flags, request.options, rules);
+  common.declare_json(flags);
+  common.declare_threads(flags);
+  common.declare_progress(flags);
+  if (!flags.parse(arguments)) return 0;
+  if (!request.options.quant.empty()) codec::parse_quant(request.options.quant);
+  request.options.quant_for = patterns(rules);
+  if (request.options.quant.empty() && rules.empty()) fail(ErrorKind::Usage, "give --quant or --quant-for");
+  check_output(output, {request.input});
+  const auto pool = make_pool(common.threads);
+  const auto progress = common.progress();
+  const convert::Summary summary = convert::requant(request, output, *pool, *progress, interruption());
+  progress->end();
+  std::vector<std::string> extra;
+  one_bit_warning(request.options, extra);
+  return report(summary, extra, Json::array(), false, common.json);
 }
 
 }  // namespace cortiq::cli
