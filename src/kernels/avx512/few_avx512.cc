@@ -44,22 +44,25 @@ void multiply(const IntegerJob& job) {
           prefetch_group<W>(blocks[turn ^ 1], g);
           const uint8_t* token = job.activations + 40 * T * g;
           const zf scale = W == Weights::Q8 ? _mm512_setzero_ps() : _mm512_load_ps(scales + 16 * g);
+          const auto at_token = [&](uint32_t k, uint32_t t) __attribute__((always_inline)) {
+            return token + 4 * (k * T + t);
+          };
+          zi dot[T], other = _mm512_setzero_si512();  // a single token needs a second chain to keep both ports busy
+#pragma GCC unroll 8
+          for (uint32_t t = 0; t < T; ++t) dot[t] = broadcast(at_token(8, t));
+#pragma GCC unroll 8
+          for (uint32_t k = 0; k < 8; ++k) {
+#pragma GCC unroll 8
+            for (uint32_t t = 0; t < T; ++t) {
+              zi& sum = T == 1 && k % 2 ? other : dot[t];
+              sum = dot4(sum, quad[k], broadcast(at_token(k, t)));
+            }
+          }
+          if constexpr (T == 1) dot[0] = _mm512_add_epi32(dot[0], other);
 #pragma GCC unroll 8
           for (uint32_t t = 0; t < T; ++t) {
-            const auto x = [&](uint32_t k) __attribute__((always_inline)) {
-              return broadcast(token + 4 * (k * T + t));
-            };
-            zi dot = x(8);
-#pragma GCC unroll 8
-            for (uint32_t k = 0; k < 8; k += T == 1 ? 2 : 1) dot = dot4(dot, quad[k], x(k));
-            if constexpr (T == 1) {  // a single token needs a second chain to keep both ports busy
-              zi other = _mm512_setzero_si512();
-#pragma GCC unroll 4
-              for (uint32_t k = 1; k < 8; k += 2) other = dot4(other, quad[k], x(k));
-              dot = _mm512_add_epi32(dot, other);
-            }
-            const zf x_scale = broadcast_float(token + 4 * (9 * T + t));
-            acc[t] = accumulate(dot, W == Weights::Q8 ? x_scale : _mm512_mul_ps(scale, x_scale), acc[t]);
+            const zf x_scale = broadcast_float(at_token(9, t));
+            acc[t] = accumulate(dot[t], W == Weights::Q8 ? x_scale : _mm512_mul_ps(scale, x_scale), acc[t]);
           }
         });
     const zf row_scale = W == Weights::Q8 ? _mm512_loadu_ps(block.row_scale) : _mm512_setzero_ps();
