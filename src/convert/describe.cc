@@ -101,8 +101,8 @@ Described describe(const Checkpoint& checkpoint) {
   const Json defaults = parse_json(out.family->defaults, "defaults of the family");
   const auto nested = top.inner("text_config");
   const Config config = nested ? Config(nested->object(), &defaults, nested->where()) : Config(root, &defaults, where);
-  check_rules(top, *out.family);
-  if (nested) check_rules(config, *out.family);
+  check_rules(config, *out.family);
+  if (nested) check_rules(top, *out.family);
 
   cmf::Arch& arch = out.arch;
   arch.arch_name = *top.text("model_type");
