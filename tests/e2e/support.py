@@ -2,13 +2,18 @@
 
 Standard library only. Every test works in a directory of its own.
 """
+import fcntl
 import json
 import os
 import pathlib
+import pty
+import select
 import shutil
 import struct
 import subprocess
 import tempfile
+import termios
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -75,6 +80,52 @@ class Case(unittest.TestCase):
         target = self.dir / name
         shutil.copytree(source, target)
         return target
+
+
+class Terminal:
+    """The program on a terminal of its own: send keys, wait for words."""
+
+    def __init__(self, command, env=None):
+        self.leader, follower = pty.openpty()
+        self.process = subprocess.Popen(command, stdin=follower, stdout=follower, stderr=follower, start_new_session=True,
+                                        env={**os.environ, **(env or {})}, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        os.close(follower)
+        self.all, self.seen = b"", b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *ignored):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self.leader)
+
+    def send(self, keys):
+        os.write(self.leader, keys)
+
+    def until(self, words, seconds=60):
+        deadline = time.time() + seconds
+        while words not in self.seen and time.time() < deadline:
+            if select.select([self.leader], [], [], 0.2)[0]:
+                try:
+                    part = os.read(self.leader, 65536)
+                except OSError:
+                    break
+                self.all += part
+                self.seen += part
+        assert words in self.seen, f"{words!r} did not appear in {self.all[-800:]!r}"
+        self.seen = self.seen[self.seen.index(words) + len(words) :]
+
+    def wait(self, seconds=30):
+        deadline = time.time() + seconds
+        while self.process.poll() is None and time.time() < deadline:
+            if select.select([self.leader], [], [], 0.1)[0]:
+                try:
+                    self.all += os.read(self.leader, 65536)
+                except OSError:
+                    break
+        return self.process.wait(timeout=seconds)
 
 
 def read_safetensors(path):
