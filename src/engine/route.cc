@@ -42,10 +42,13 @@ struct Distance {
 Distance distance(const cmf::Selection& selection, std::span<const float> phi) {
   const size_t hidden = phi.size();
   double length = 0, residual = 0;
+  for (const float value : phi) length += static_cast<double>(value) * static_cast<double>(value);
+  length = std::max(length, 1e-12);
+  // "mse_unit" (ENGINE_FACTS §10): φ is brought to unit length first.
+  const double unit = selection.metric == "mse_unit" ? 1 / std::sqrt(length) : 1;
   std::vector<double> r(hidden);
   for (size_t i = 0; i < hidden; ++i) {
-    r[i] = static_cast<double>(phi[i]) - static_cast<double>(selection.mean[i]);
-    length += static_cast<double>(phi[i]) * static_cast<double>(phi[i]);
+    r[i] = unit * static_cast<double>(phi[i]) - static_cast<double>(selection.mean[i]);
     residual += r[i] * r[i];
   }
   for (uint64_t k = 0; k < selection.rank; ++k) {
@@ -53,17 +56,7 @@ Distance distance(const cmf::Selection& selection, std::span<const float> phi) {
     for (size_t i = 0; i < hidden; ++i) dot += static_cast<double>(selection.basis[k * hidden + i]) * r[i];
     residual -= dot * dot;
   }
-  return {std::max(residual, 0.0), std::max(length, 1e-12)};
-}
-
-std::string why_unusable(const cmf::Selection& selection, const Model& model) {
-  if (!selection.unusable.empty()) return selection.unusable;
-  if (selection.metric != "mse") return "its metric '" + printable(selection.metric) + "' is not known";
-  if (selection.phi_layer >= model.visits()) return fmt::format("its layer {} does not exist", selection.phi_layer);
-  if (selection.mean.size() != model.hidden() || selection.basis.size() != selection.rank * model.hidden()) {
-    return "its mean or basis has another length than the model's width";
-  }
-  return {};
+  return {std::max(residual, 0.0), length * unit * unit};
 }
 
 // The reference's calibration, if header and record carry one (ENGINE_FACTS §10): novelty from the raw errors.
@@ -122,9 +115,9 @@ Routing route(Decoder& decoder, const RoutePrompt& prompt) {
   for (const cmf::SkillRecord& record : model.set().header().skills) {
     if (!record.selection) continue;
     const cmf::Selection& selection = *record.selection;
-    const std::string reason = why_unusable(selection, model);
-    if (!reason.empty()) {
-      routing.warnings.push_back(fmt::format("skill '{}' cannot be routed to: {}", printable(record.id), reason));
+    if (!selection.unusable.empty()) {
+      routing.warnings.push_back(
+          fmt::format("skill '{}' cannot be routed to: {}", printable(record.id), selection.unusable));
       continue;
     }
     const bool chat = selection.prompt == "chat";

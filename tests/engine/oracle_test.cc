@@ -10,7 +10,8 @@ std::vector<std::string> cases() {
   std::vector<std::string> names;
   for (const char* group : {"dense", "hybrid"}) {
     for (const auto& entry : std::filesystem::directory_iterator(oracle(group))) {
-      if (std::filesystem::exists(entry.path() / "config.json") && std::filesystem::exists(entry.path() / "expected.json")) {
+      if (std::filesystem::exists(entry.path() / "config.json") &&
+          std::filesystem::exists(entry.path() / "expected.json")) {
         names.push_back(std::string(group) + "/" + entry.path().filename().string());
       }
     }
@@ -40,8 +41,7 @@ TEST_P(Oracle, every_number_on_the_way_is_the_recorded_one) {
   Decoder decoder(model, pool(), exact());
   InspectOptions options;
   options.hidden = true;
-  compare(read_values(oracle(GetParam()) / "expected.safetensors"),
-          inspect(decoder, model->backbone(), ids, options));
+  compare(read_values(oracle(GetParam()) / "expected.safetensors"), inspect(decoder, model->backbone(), ids, options));
 }
 
 TEST_P(Oracle, long_prompts_keep_their_last_logits) {
@@ -82,7 +82,8 @@ TEST_P(Oracle, draft_logits_are_the_recorded_ones_for_both_hidden_states) {
 
 std::string test_name(const testing::TestParamInfo<std::string>& info) {
   std::string name = info.param;
-  std::replace_if(name.begin(), name.end(), [](char c) { return isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
   return name;
 }
 INSTANTIATE_TEST_SUITE_P(Cases, Oracle, testing::ValuesIn(cases()), test_name);
