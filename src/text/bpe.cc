@@ -15,17 +15,29 @@ constexpr size_t kBatch = 64;  // merges looked up together, so that their memor
 constexpr uint32_t kNone = Vocabulary::kNone;
 constexpr size_t kJointWords = 1 << 14;
 
-char32_t last_character(std::string_view text) { return code_before(text, text.size()).code; }
+size_t joint_bit(char32_t left, char32_t right) noexcept {
+  return static_cast<size_t>(mix(uint64_t{left} << 32 | right, 0x9E3779B97F4A7C15) & (kJointWords * 64 - 1));
+}
 
 }  // namespace
+
+Bpe::MergeReader::MergeReader(const Vocabulary& vocabulary, size_t prefix, size_t count, std::string where)
+    : vocabulary_(vocabulary), prefix_(prefix), where_(std::move(where)) {
+  merges_.entries.reserve(count);
+  merges_.joints.assign(kJointWords, 0);
+}
 
 void Bpe::MergeReader::add(std::string_view left, std::string_view right) {
   if (right.size() < prefix_) {
     fail(ErrorKind::Parse, "{}/merges/{}: '{}' is shorter than continuing_subword_prefix", where_,
-         merges_.size() + pending_.size(), printable(right, 60));
+         merges_.entries.size() + pending_.size(), printable(right, 60));
   }
   pending_.push_back({left, right, results_.size(), {}});
   results_.append(left).append(right.substr(prefix_));
+  if (!left.empty() && !right.empty()) {
+    const size_t bit = joint_bit(code_before(left, left.size()).code, code_at(right, 0).code);
+    merges_.joints[bit / 64] |= uint64_t{1} << bit % 64;
+  }
   if (pending_.size() == kBatch) flush();
 }
 
@@ -44,26 +56,25 @@ void Bpe::MergeReader::flush() {
     for (size_t i = 0; i < 3; ++i) {
       ids[i] = vocabulary_.find(texts[i], one.hashes[i]);
       if (ids[i] == kNone) {
-        fail(ErrorKind::Parse, "{}/merges/{}: '{}' + '{}': '{}' is not in the vocabulary", where_, merges_.size(),
-             printable(one.left, 60), printable(one.right, 60), printable(texts[i], 60));
+        fail(ErrorKind::Parse, "{}/merges/{}: '{}' + '{}': '{}' is not in the vocabulary", where_,
+             merges_.entries.size(), printable(one.left, 60), printable(one.right, 60), printable(texts[i], 60));
       }
     }
-    merges_.push_back({ids[0], ids[1], ids[2]});
+    merges_.entries.push_back({ids[0], ids[1], ids[2]});
   }
   pending_.clear();
   results_.clear();
 }
 
-std::vector<MergeTable::Entry> Bpe::MergeReader::finish() {
+Bpe::Merges Bpe::MergeReader::finish() {
   flush();
   return std::move(merges_);
 }
 
-Bpe::Bpe(Vocabulary vocabulary, const std::vector<MergeTable::Entry>& merges, Settings settings)
-    : settings_(std::move(settings)), merges_(merges) {
+Bpe::Bpe(Vocabulary vocabulary, Merges merges, Settings settings) : settings_(std::move(settings)) {
   vocabulary_ = std::move(vocabulary);
   if (settings_.unknown) unknown_ = vocabulary_.find(*settings_.unknown);
-  if (merges.empty() && vocabulary_.size() > 256) {
+  if (merges.entries.empty() && vocabulary_.size() > 256) {
     notes_.push_back(fmt::format("the tokenizer has {} tokens and not one merge", vocabulary_.size()));
   }
   characters_.assign(0x10000, kNone);
@@ -76,16 +87,10 @@ Bpe::Bpe(Vocabulary vocabulary, const std::vector<MergeTable::Entry>& merges, Se
   if (settings_.byte_fallback) {
     for (unsigned b = 0; b < 256; ++b) bytes_[b] = vocabulary_.find(fmt::format("<0x{:02X}>", b));
   }
-  if (settings_.ignore_merges || !settings_.prefix.empty() || !settings_.suffix.empty() || !vocabulary_.ids_unique()) {
-    return;
-  }
-  joints_.assign(kJointWords, 0);
-  for (const MergeTable::Entry& merge : merges) {
-    const auto left = vocabulary_.token(merge.left), right = vocabulary_.token(merge.right);
-    if (left->empty() || right->empty()) continue;
-    const size_t bit = joint_bit(last_character(*left), code_at(*right, 0).code);
-    joints_[bit / 64] |= uint64_t{1} << bit % 64;
-  }
+  const bool cuts =
+      !settings_.ignore_merges && settings_.prefix.empty() && settings_.suffix.empty() && vocabulary_.ids_unique();
+  if (cuts) joints_ = std::move(merges.joints);
+  merges_ = MergeTable(std::move(merges.entries));
 }
 
 // A merge joins the last character of its left part with the first of its right one. Where no merge of the table joins

@@ -19,14 +19,19 @@ class Bpe final : public Model {
     std::string prefix, suffix;  ///< continuing_subword_prefix, end_of_word_suffix
     bool fuse_unknown = false, byte_fallback = false, ignore_merges = false;
   };
+  /// Merges as ids, and which characters one of them joins, as a hashed set of bits.
+  struct Merges {
+    std::vector<MergeTable::Entry> entries;
+    std::vector<uint64_t> joints;
+  };
   /// Collects merges while the file is read. The texts must stay until finish().
   class MergeReader {
    public:
-    MergeReader(const Vocabulary& vocabulary, size_t prefix, std::string where)
-        : vocabulary_(vocabulary), prefix_(prefix), where_(std::move(where)) {}
+    /// `count` merges are to come.
+    MergeReader(const Vocabulary& vocabulary, size_t prefix, size_t count, std::string where);
     /// Parse if a part or the result is not in the vocabulary.
     void add(std::string_view left, std::string_view right);
-    std::vector<MergeTable::Entry> finish();
+    Merges finish();
 
    private:
     friend class Bpe;
@@ -42,11 +47,11 @@ class Bpe final : public Model {
     std::string where_;
     std::vector<Pending> pending_;
     std::string results_;
-    std::vector<MergeTable::Entry> merges_;
+    Merges merges_;
   };
 
   /// The vocabulary must be indexed.
-  Bpe(Vocabulary vocabulary, const std::vector<MergeTable::Entry>& merges, Settings settings);
+  Bpe(Vocabulary vocabulary, Merges merges, Settings settings);
 
   void tokenize(std::string_view piece, ModelScratch& scratch, std::vector<Token>& out) const override;
   size_t independent_end(std::string_view piece, size_t from) const noexcept override;
@@ -58,9 +63,6 @@ class Bpe final : public Model {
   std::string_view spelling(std::string_view piece, size_t at, size_t size, std::string& buffer) const;
   void merge_short(std::vector<Symbol>& symbols) const;
   void merge_long(ModelScratch& scratch) const;
-  size_t joint_bit(char32_t left, char32_t right) const noexcept {
-    return static_cast<size_t>(mix(uint64_t{left} << 32 | right, 0x9E3779B97F4A7C15) & (joints_.size() * 64 - 1));
-  }
 
   Settings settings_;
   uint32_t unknown_ = Vocabulary::kNone;

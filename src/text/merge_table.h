@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "text/string_hash.h"
@@ -20,43 +21,40 @@ class MergeTable {
   MergeTable() = default;
 
   /// Of equal pairs the last counts, as it does in the genuine library's map.
-  explicit MergeTable(const std::vector<Entry>& merges) {
+  explicit MergeTable(std::vector<Entry> merges) : merges_(std::move(merges)) {
     size_t size = 16;
-    while (size < merges.size() * 2) size *= 2;
-    slots_.resize(size);
+    while (size < merges_.size() * 2) size *= 2;
+    slots_.resize(size, kFree);
     mask_ = size - 1;
     constexpr size_t kAhead = 16;
-    for (size_t i = 0; i < merges.size(); ++i) {
-      if (i + kAhead < merges.size()) {
-        __builtin_prefetch(&slots_[home(key_of(merges[i + kAhead].left, merges[i + kAhead].right))], 1);
-      }
-      const uint64_t key = key_of(merges[i].left, merges[i].right);
-      size_t at = home(key);
-      while (slots_[at].merge.rank != kNone.rank && slots_[at].key != key) at = (at + 1) & mask_;
-      slots_[at] = {key, {static_cast<uint32_t>(i), merges[i].id}};
+    for (size_t i = 0; i < merges_.size(); ++i) {
+      if (i + kAhead < merges_.size()) __builtin_prefetch(&slots_[home(merges_[i + kAhead])], 1);
+      size_t at = home(merges_[i]);
+      while (slots_[at] != kFree && !same_pair(merges_[slots_[at]], merges_[i])) at = (at + 1) & mask_;
+      slots_[at] = static_cast<uint32_t>(i);
     }
   }
 
-  bool empty() const noexcept { return slots_.empty(); }
-
   Merge find(uint32_t left, uint32_t right) const noexcept {
-    const uint64_t key = key_of(left, right);
-    for (size_t at = home(key); slots_[at].merge.rank != kNone.rank; at = (at + 1) & mask_) {
-      if (slots_[at].key == key) return slots_[at].merge;
+    if (slots_.empty()) return kNone;
+    const Entry pair = {left, right, 0};
+    for (size_t at = home(pair); slots_[at] != kFree; at = (at + 1) & mask_) {
+      const Entry& merge = merges_[slots_[at]];
+      if (same_pair(merge, pair)) return {slots_[at], merge.id};
     }
     return kNone;
   }
 
  private:
-  struct Slot {
-    uint64_t key = 0;
-    Merge merge = kNone;
-  };
-  static uint64_t key_of(uint32_t left, uint32_t right) noexcept { return uint64_t{left} << 32 | right; }
-  size_t home(uint64_t key) const noexcept { return mix(key ^ seed_, 0x9E3779B97F4A7C15) & mask_; }
+  static constexpr uint32_t kFree = UINT32_MAX;
+  static bool same_pair(const Entry& a, const Entry& b) noexcept { return a.left == b.left && a.right == b.right; }
+  size_t home(const Entry& pair) const noexcept {
+    return mix((uint64_t{pair.left} << 32 | pair.right) ^ seed_, 0x9E3779B97F4A7C15) & mask_;
+  }
 
   uint64_t seed_ = hash_seed();
-  std::vector<Slot> slots_;
+  std::vector<Entry> merges_;
+  std::vector<uint32_t> slots_;  // a merge's place in the list
   size_t mask_ = 0;
 };
 

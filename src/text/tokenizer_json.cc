@@ -100,11 +100,13 @@ class ModelReader {
   void read_vocabulary(dom::element value) {
     const std::string path = path_ + "/vocab";
     if (value.is_object()) {
+      vocabulary_.reserve(dom::object(value).size());
       for (const auto& [token, id] : dom::object(value)) vocabulary_.set(token, checked_id(id, path, token));
       return;
     }
     if (!value.is_array()) fail(ErrorKind::Parse, "{}: neither an object nor an array", path);
     is_list_ = true;
+    pieces_.vocabulary.reserve(dom::array(value).size());
     for (const dom::element item : dom::array(value)) {
       dom::array pair;
       std::string_view piece;
@@ -120,7 +122,7 @@ class ModelReader {
   void read_merges(dom::element value) {
     if (!value.is_array()) fail(ErrorKind::Parse, "{}/merges: not an array", path_);
     const std::string prefix = Fields(settings_, path_).text("continuing_subword_prefix", "");
-    Bpe::MergeReader reader(vocabulary_, prefix.size(), path_);
+    Bpe::MergeReader reader(vocabulary_, prefix.size(), dom::array(value).size(), path_);
     size_t place = 0;
     for (const dom::element merge : dom::array(value)) {
       std::string_view line;
@@ -192,14 +194,14 @@ class ModelReader {
     settings.fuse_unknown = fields.flag("fuse_unk", false);
     settings.byte_fallback = fields.flag("byte_fallback", false);
     settings.ignore_merges = fields.flag("ignore_merges", false);
-    return std::make_unique<Bpe>(std::move(vocabulary_), merges_, std::move(settings));
+    return std::make_unique<Bpe>(std::move(vocabulary_), std::move(merges_), std::move(settings));
   }
 
   std::string path_;
   Json settings_ = Json::object();
   Vocabulary vocabulary_;
   Unigram::Pieces pieces_;
-  std::vector<MergeTable::Entry> merges_;
+  Bpe::Merges merges_;
   bool is_list_ = false, has_merges_ = false;
 };
 

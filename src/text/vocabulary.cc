@@ -15,13 +15,18 @@ uint64_t hash_seed() noexcept {
   return seed;
 }
 
-void Vocabulary::grow() {
-  std::vector<Slot> old(std::max<size_t>(slots_.size() * 4, 4096));
+void Vocabulary::reserve(size_t count) {
+  size_t slots = 16;
+  while (slots < count + count / 2) slots *= 2;
+  if (slots > slots_.size()) resize(slots);
+}
+
+void Vocabulary::resize(size_t slots) {
+  std::vector<Slot> old(slots);
   old.swap(slots_);
   mask_ = slots_.size() - 1;
   for (const Slot& slot : old) {
     if (slot.id == kNone) continue;
-    // The tag holds bits of the hash above the mask's, the low bits are found again from the text.
     size_t at = hash(text(slot)) & mask_;
     while (slots_[at].id != kNone) at = (at + 1) & mask_;
     slots_[at] = slot;
@@ -30,7 +35,7 @@ void Vocabulary::grow() {
 
 void Vocabulary::set(std::string_view token, uint32_t id) {
   if (id == kNone) fail(ErrorKind::Unsupported, "'{}': the id 4294967295 is not available", printable(token, 60));
-  if (slots_.size() < 2 * (count_ + 1)) grow();
+  if (slots_.size() < count_ + 1 + (count_ + 1) / 2) resize(std::max<size_t>(slots_.size() * 2, 16));
   const uint64_t hashed = hash(token);
   const auto tag = static_cast<uint32_t>(hashed >> 32);
   size_t at = hashed & mask_;

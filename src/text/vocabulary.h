@@ -15,6 +15,9 @@ class Vocabulary {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
 
+  /// Makes room for a number of tokens.
+  void reserve(size_t count);
+
   /// Sets the id of a token; one that is there already gets the new id.
   void set(std::string_view token, uint32_t id);
 
@@ -54,7 +57,7 @@ class Vocabulary {
   std::string_view text(const Slot& slot) const noexcept {
     return std::string_view(pool_).substr(slot.offset, slot.length);
   }
-  void grow();
+  void resize(size_t slots);
 
   uint64_t seed_ = hash_seed();
   std::string pool_;
