@@ -106,39 +106,63 @@ inline Span overlap(Span a, Span b) noexcept {
   return both.from < both.to ? both : Span{0, 0};
 }
 
-// The running softmax of one query.
+// The running softmax of queries: maximum and Σ e^(score − maximum) so far.
 struct Running {
-  float top, norm;  // maximum and Σ e^(score − maximum) so far
+  float top[kAttentionQueries], norm[kAttentionQueries];
 };
 
-// Scores of one block become weights e^(score − new maximum); what was summed before is scaled to the new maximum.
-void weigh(float* scores, Span span, float scale, float soft_cap, Running& run, float* o, uint64_t width) noexcept {
-  const uint32_t begin = span.from / 16 * 16;
+// scores[i] become scaled, capped, and −∞ outside the span; returns their largest.
+inline float prepare_scores(float* scores, Span span, float scale, float soft_cap) noexcept {
   const Lanes lowest = set(-__builtin_inff());
   Lanes top = lowest;
-  for (uint32_t j = begin; j < span.to; j += 16) {
+  for (uint32_t j = span.from / 16 * 16; j < span.to; j += 16) {
     Lanes s = load(scores + j) * set(scale);
     if (soft_cap != 0) s = capped(s, soft_cap);
-    const int from = span.from > j ? static_cast<int>(span.from - j) : 0;
-    const int to = span.to < j + 16 ? static_cast<int>(span.to - j) : 16;
-    s = select(range(from, to), s, lowest);
+    if (j < span.from || j + 16 > span.to) {
+      const int from = span.from > j ? static_cast<int>(span.from - j) : 0;
+      const int to = span.to < j + 16 ? static_cast<int>(span.to - j) : 16;
+      s = select(range(from, to), s, lowest);
+    }
     store(scores + j, s);
     top = max(s, top);
   }
-  const float block_top = largest(top);
-  const float new_top = block_top > run.top ? block_top : run.top;
-  const Lanes shift = set(new_top), correction = exp(set(run.top) - shift);
-  Lanes total = set(0.0f);
-  for (uint32_t j = begin; j < span.to; j += 16) {
-    const Lanes weight = exp(load(scores + j) - shift);
-    store(scores + j, weight);
-    total = total + weight;
+  return largest(top);
+}
+
+// Scores of one block become weights e^(score − new maximum); what was summed before is scaled to the new maximum. Up
+// to sixteen queries at once share the reductions, which is all that makes this more than a loop over queries.
+void weigh(float* scores, const Span* spans, uint32_t count, float scale, float soft_cap, float* top, float* norm,
+           float* o, uint64_t width) noexcept {
+  float next[16], correction[16], after[16];
+  Lanes totals[16];
+  for (Lanes& total : totals) total = set(0.0f);
+  for (uint32_t i = 0; i < count; ++i) {
+    next[i] = top[i];
+    if (spans[i].from == spans[i].to) continue;
+    const float most = prepare_scores(scores + i * kKvPage, spans[i], scale, soft_cap);
+    next[i] = most > top[i] ? most : top[i];
   }
-  run.norm = first_lane(fma(set(run.norm), correction, set(sum(total))));
-  if (run.top != new_top) {
-    for (uint64_t d = 0; d < width; d += 16) store(o + d, load(o + d) * correction);
+  const Lanes factor = exp(load_part(top, count) - load_part(next, count));
+  store(correction, factor);
+  for (uint32_t i = 0; i < count; ++i) {
+    if (spans[i].from == spans[i].to) continue;
+    float* row = scores + i * kKvPage;
+    const Lanes shift = set(next[i]);
+    for (uint32_t j = spans[i].from / 16 * 16; j < spans[i].to; j += 16) {
+      const Lanes weight = exp(load(row + j) - shift);
+      store(row + j, weight);
+      totals[i] = totals[i] + weight;
+    }
+    if (next[i] == top[i]) continue;
+    const Lanes scaled = set(correction[i]);
+    for (uint64_t d = i * width; d < (i + 1) * width; d += 16) store(o + d, load(o + d) * scaled);
   }
-  run.top = new_top;
+  store(after, fma(load_part(norm, count), factor, sums(totals)));
+  for (uint32_t i = 0; i < count; ++i) {
+    if (spans[i].from == spans[i].to) continue;
+    top[i] = next[i];
+    norm[i] = after[i];
+  }
 }
 
 // Adds weight·value of a block to up to four queries that follow each other. What all of them see goes through one
@@ -165,11 +189,13 @@ void add_values(const float* weights, const Span* spans, uint32_t count, const f
   for (uint32_t i = 0; i < count; ++i) alone(i, common.to, spans[i].to);
 }
 
-// all ← all combined with one more segment (o, run).
-void merge(Running& all, float* total, const Running& run, const float* o, uint64_t width) noexcept {
-  const float top = run.top > all.top ? run.top : all.top;
-  const Lanes a = exp(set(all.top) - set(top)), b = exp(set(run.top) - set(top));
-  all = {top, first_lane(fma(set(all.norm), a, set(run.norm) * b))};
+// (all_top, all_norm, total) ← itself combined with one more segment (top, norm, o).
+void merge(float& all_top, float& all_norm, float* total, float top, float norm, const float* o,
+           uint64_t width) noexcept {
+  const float most = top > all_top ? top : all_top;
+  const Lanes a = exp(set(all_top) - set(most)), b = exp(set(top) - set(most));
+  all_top = most;
+  all_norm = first_lane(fma(set(all_norm), a, set(norm) * b));
   for (uint64_t d = 0; d < width; d += 16) store(total + d, fma(load(total + d), a, load(o + d) * b));
 }
 
@@ -177,11 +203,11 @@ void copy(const float* from, uint64_t n, float* to) noexcept {
   for (uint64_t d = 0; d < n; d += 16) store(to + d, load(from + d));
 }
 
-void finish(const Running& all, const float* total, uint64_t head_dim, float* out) noexcept {
-  const Lanes norm = set(all.norm);
+void finish(float norm, const float* total, uint64_t head_dim, float* out) noexcept {
+  const Lanes inverse = set(1.0f / norm);
   uint64_t d = 0;
-  for (; d + 16 <= head_dim; d += 16) store(out + d, load(total + d) / norm);
-  if (d < head_dim) store_part(out + d, load(total + d) / norm, head_dim - d);
+  for (; d + 16 <= head_dim; d += 16) store(out + d, load(total + d) * inverse);
+  if (d < head_dim) store_part(out + d, load(total + d) * inverse, head_dim - d);
 }
 
 void attend_body(const AttentionTask& task) noexcept {
@@ -192,21 +218,28 @@ void attend_body(const AttentionTask& task) noexcept {
   float* total = o + count * width;
   float* rows = total + count * width;
   float* scores = rows + kKvPage * width;
-  Running all[kAttentionQueries], run[kAttentionQueries];
+  Running all, run;
   Span spans[kAttentionQueries];
   bool begun[kAttentionQueries] = {};
 
-  uint64_t last = 0;
+  uint64_t first = ~uint64_t{0}, last = 0;
   for (uint32_t i = 0; i < count; ++i) {
+    if (task.queries[i].first < first) first = task.queries[i].first;
     if (task.queries[i].last > last) last = task.queries[i].last;
     uint64_t d = 0;
     for (; d + 16 <= task.head_dim; d += 16) store(q + i * width + d, load(task.queries[i].q + d));
     if (d < width) store(q + i * width + d, load_part(task.queries[i].q + d, task.head_dim - d));
   }
   for (uint64_t segment = task.segment_begin; segment < task.segment_end; ++segment) {
-    for (uint32_t i = 0; i < count; ++i) run[i] = {-__builtin_inff(), 0.0f};
+    for (uint32_t i = 0; i < count; ++i) {
+      run.top[i] = -__builtin_inff();
+      run.norm[i] = 0;
+    }
     for (uint64_t d = 0; d < count * width; d += 16) store(o + d, set(0.0f));
-    for (uint64_t b = segment * (kAttentionSegment / kKvPage); b < (segment + 1) * (kAttentionSegment / kKvPage); ++b) {
+    constexpr uint64_t kBlocks = kAttentionSegment / kKvPage;
+    const uint64_t begin = first / kKvPage > segment * kBlocks ? first / kKvPage : segment * kBlocks;
+    const uint64_t end = last / kKvPage < (segment + 1) * kBlocks ? last / kKvPage + 1 : (segment + 1) * kBlocks;
+    for (uint64_t b = begin; b < end; ++b) {
       for (uint32_t i = 0; i < count; ++i) spans[i] = visible(task.queries[i], b);
       const Span seen = hull(spans, count);
       if (seen.from == seen.to) continue;
@@ -219,9 +252,9 @@ void attend_body(const AttentionTask& task) noexcept {
                scores + i * kKvPage, kKvPage);
         }
       });
-      for (uint32_t i = 0; i < count; ++i) {
-        if (spans[i].from == spans[i].to) continue;
-        weigh(scores + i * kKvPage, spans[i], task.scale, task.soft_cap, run[i], o + i * width, width);
+      for (uint32_t i = 0; i < count; i += 16) {
+        weigh(scores + i * kKvPage, spans + i, count - i < 16 ? count - i : 16, task.scale, task.soft_cap, run.top + i,
+              run.norm + i, o + i * width, width);
       }
       const uint8_t* next_keys = (b + 1) * kKvPage <= last ? task.k_pages[b + 1] : nullptr;
       each_part(seen, count, task.v_pages[b], next_keys, 0, [&](Span part, Place ahead) {
@@ -238,43 +271,45 @@ void attend_body(const AttentionTask& task) noexcept {
       if (task.partial != nullptr) {
         float* partial = task.partial + i * partial_floats(task.head_dim);
         copy(o + i * width, width, partial);
-        partial[width] = run[i].top;
-        partial[width + 1] = run[i].norm;
-      } else if (run[i].norm == 0) {
+        partial[width] = run.top[i];
+        partial[width + 1] = run.norm[i];
+      } else if (run.norm[i] == 0) {
         continue;  // sees nothing in this segment
       } else if (!begun[i]) {
         copy(o + i * width, width, total + i * width);
-        all[i] = run[i];
+        all.top[i] = run.top[i];
+        all.norm[i] = run.norm[i];
         begun[i] = true;
       } else {
-        merge(all[i], total + i * width, run[i], o + i * width, width);
+        merge(all.top[i], all.norm[i], total + i * width, run.top[i], run.norm[i], o + i * width, width);
       }
     }
   }
   if (task.partial != nullptr) return;
-  for (uint32_t i = 0; i < count; ++i) finish(all[i], total + i * width, task.head_dim, task.queries[i].out);
+  for (uint32_t i = 0; i < count; ++i) finish(all.norm[i], total + i * width, task.head_dim, task.queries[i].out);
 }
 
 void combine_body(float* partial, uint64_t stride, uint64_t count, uint64_t head_dim, float* out) noexcept {
   const uint64_t width = padded_head(head_dim);
-  Running all{partial[width], partial[width + 1]};
+  float top = partial[width], norm = partial[width + 1];
   for (uint64_t i = 1; i < count; ++i) {
     const float* next = partial + i * stride;
-    merge(all, partial, {next[width], next[width + 1]}, next, width);
+    merge(top, norm, partial, next[width], next[width + 1], next, width);
   }
-  finish(all, partial, head_dim, out);
+  finish(norm, partial, head_dim, out);
 }
 
 // int8 codes with one scale for the head, the arithmetic of decisions 2: a value that is not finite makes the scale
 // NaN.
 float store_q8(const float* x, uint64_t n, int8_t* codes) noexcept {
-  float top = 0;
-  bool finite = true;
-  for (uint64_t i = 0; i < n; ++i) {
-    const float magnitude = __builtin_fabsf(x[i]);
-    if (!(magnitude < __builtin_inff())) finite = false;
-    if (magnitude > top) top = magnitude;
+  Lanes most = set(0.0f), broken = set(0.0f);
+  for (uint64_t i = 0; i < n; i += 16) {
+    const Lanes value = load_part(x + i, n - i < 16 ? n - i : 16);
+    most = max(abs(value), most);
+    broken = broken + (value - value);  // 0, or NaN
   }
+  const float top = largest(most);
+  const bool finite = sum(broken) == 0;
   const bool live = finite && top >= 0x1p-100f;
   const Lanes inverse = set(live ? 127.0f / top : 0.0f), shift = set(0x1.8p23f);
   for (uint64_t i = 0; i < n; i += 16) {

@@ -76,13 +76,22 @@ void softmax_body(float* x, uint64_t n) noexcept {
 }
 
 uint64_t argmax_body(const float* x, uint64_t n) noexcept {
+  constexpr uint64_t kBlock = 4096;  // only one block is searched for the place of its largest value
   const Lanes lowest = set(-__builtin_inff());
-  Lanes top = lowest;
-  uint64_t i = 0;
-  for (; i + 16 <= n; i += 16) top = max(load(x + i), top);  // a NaN on the left loses
-  if (i < n) top = max(select(range(0, static_cast<int>(n - i)), load_part(x + i, n - i), lowest), top);
-  const float most = largest(top);
-  for (i = 0; i < n; ++i) {
+  float most = -__builtin_inff();
+  uint64_t at = 0;
+  for (uint64_t begin = 0; begin < n; begin += kBlock) {
+    const uint64_t end = begin + kBlock < n ? begin + kBlock : n;
+    Lanes top = lowest;
+    uint64_t i = begin;
+    for (; i + 16 <= end; i += 16) top = max(load(x + i), top);  // a NaN on the left loses
+    if (i < end) top = max(select(range(0, static_cast<int>(end - i)), load_part(x + i, end - i), lowest), top);
+    if (largest(top) > most) {
+      most = largest(top);
+      at = begin;
+    }
+  }
+  for (uint64_t i = at; i < n; ++i) {
     if (x[i] == most) return i;
   }
   return 0;

@@ -200,6 +200,9 @@ TEST(Elementwise, argmax_takes_the_first_of_equals_and_never_nan) {
   EXPECT_EQ(argmax(x.data(), x.size()), 37u);
   x[99] = kInfinity;
   EXPECT_EQ(argmax(x.data(), x.size()), 99u);
+  std::vector<float> wide(150000, -1.0f);
+  wide[149999] = wide[100001] = wide[99999] = 5;
+  EXPECT_EQ(argmax(wide.data(), wide.size()), 99999u);
   std::vector<float> zeros(50, -0.0f);
   zeros[20] = 0.0f;
   EXPECT_EQ(argmax(zeros.data(), zeros.size()), 0u);
