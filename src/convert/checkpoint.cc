@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "convert/gguf/gguf.h"
 #include "convert/safetensors.h"
 #include "convert/source.h"
 
@@ -39,6 +40,8 @@ Checkpoint open_huggingface(const std::string& path, FileSystem& files) {
   return out;
 }
 
-Checkpoint open_checkpoint(const std::string& path, FileSystem& files) { return open_huggingface(path, files); }
+Checkpoint open_checkpoint(const std::string& path, FileSystem& files) {
+  return path.ends_with(".gguf") ? gguf::open(path, files) : open_huggingface(path, files);
+}
 
 }  // namespace cortiq::convert

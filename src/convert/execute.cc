@@ -25,6 +25,13 @@ uint64_t needed_bytes(const Plan& plan) {
   return sum;
 }
 
+// What the source has in this very form already (GGUF's Q4_0 for q4_tiled).
+std::optional<std::vector<uint8_t>> ready_payload(const PlannedTensor& tensor) {
+  const Recipe& recipe = tensor.recipe;
+  if (!recipe.rows.empty() || !recipe.columns.empty() || recipe.transpose) return std::nullopt;
+  return recipe.source->encoded(*recipe.tensor, codec::name(tensor.dtype));
+}
+
 class Execution {
  public:
   Execution(const Plan& plan, ThreadPool& pool, Progress& progress, const Cancellation& cancel,
@@ -42,6 +49,12 @@ class Execution {
       if (i + 1 < plan_.tensors.size()) {
         const Recipe& next = plan_.tensors[i + 1].recipe;
         next.source->will_need(*next.tensor);
+      }
+      if (const auto ready = ready_payload(tensor)) {
+        writer.append(Bytes{std::span<const uint8_t>(*ready)}, tensor.dtype);
+        done_(tensor, tensor.dtype, ready->size());
+        progress_.advance(source_share(tensor));
+        continue;
       }
       values_.resize(tensor.shape.elements());
       read_values(tensor.recipe, values_, pool_);

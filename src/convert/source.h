@@ -53,6 +53,13 @@ class Source {
   /// True if the values are exact in this 16-bit type, so that storing them in it loses nothing: "F16", "BF16".
   virtual bool holds(const SourceTensor& tensor, std::string_view dtype) const { return tensor.dtype == dtype; }
 
+  /// The payload of the whole tensor in a CMF dtype (named as §3.1 spells it), where the source stores the very same
+  /// numbers in another arrangement, so that going through f32 and an encoder would lose some; else nothing.
+  virtual std::optional<std::vector<uint8_t>> encoded(const SourceTensor& /*tensor*/,
+                                                      std::string_view /*dtype*/) const {
+    return std::nullopt;
+  }
+
   virtual uint64_t bytes() const noexcept = 0;  ///< size of all files
   /// Sentences for the user: shards that the index omits, a stale single file…
   virtual const std::vector<std::string>& warnings() const noexcept = 0;
