@@ -162,8 +162,9 @@ std::shared_ptr<const Source> open_single_beside_index(const std::string& direct
   std::shared_ptr<const MappedFile> mapping = files.map(path);
   std::vector<SourceTensor> tensors = parse_safetensors(*mapping, 0);
   for (const auto& [tensor, file] : index) {
-    const bool held =
-        std::any_of(tensors.begin(), tensors.end(), [&](const SourceTensor& one) { return one.name == tensor; });
+    const auto at = std::lower_bound(tensors.begin(), tensors.end(), tensor,
+                                     [](const SourceTensor& one, const std::string& name) { return one.name < name; });
+    const bool held = at != tensors.end() && at->name == tensor;
     if (held || file == kSingle) continue;
     fail(ErrorKind::Parse,
          "{}: '{}' and '{}' are both there and disagree: the single file lacks '{}', which the index places in '{}'; "

@@ -10,6 +10,10 @@ bool slides(const Config& config, uint64_t layer) {
 
 void describe(Description& d) {
   window_by_switch(d, slides);
+  if (d.config.flag("qkv_bias")) {
+    d.layout.qkv_bias = Layout::Bias::Required;
+    d.layout.bias_key = "qkv_bias";
+  }
   mixture(d);
   sparse_by_step(d);
   d.arch.moe->shared_expert_intermediate_size = d.config.count("shared_expert_intermediate_size");
