@@ -100,6 +100,9 @@ struct KernelTable {
   void (*integer)(const IntegerJob& job) noexcept;
   void (*floating)(const FloatJob& job) noexcept;
   void (*widen)(Format format, const uint8_t* from, uint64_t n, float* to) noexcept;
+  /// Decodes the job's rows, row i to out + i·pitch (room for whole groups; q8_2f without its column field). Uses
+  /// weight, list, first, count and scratch of the job. nullptr: the codec does it.
+  void (*decode)(const IntegerJob& job, float* out, uint64_t pitch) noexcept;
 };
 
 extern const KernelTable kScalarKernels;

@@ -77,6 +77,9 @@ class Multiplication {
       if (plan.integer) {
         plan.planes = planes_of(matrix);
         plan.set = activation_set(product, plan.planes);
+      } else if (matrix.integer() && table_.decode != nullptr) {
+        plan.planes = planes_of(matrix);
+        plan.decode_scratch = table_.scratch_bytes(plan.planes, 1);
       }
       bytes += plan.rows * (matrix.bytes() / std::max<uint64_t>(1, matrix.rows()));
       state_.plans.push_back(plan);
@@ -241,15 +244,17 @@ class Multiplication {
 
   void float_chunk(const Plan& plan, uint64_t first, uint64_t count, Scratch& scratch) {
     const Matrix& matrix = *plan.product->weight;
-    const auto columns = plan.product->columns;
-    const Format format = matrix.dtype() == Dtype::F16    ? Format::F16
-                          : matrix.dtype() == Dtype::BF16 ? Format::BF16
-                                                          : Format::F32;
-    const bool stored = matrix.dtype() == Dtype::F32 || format != Format::F32;
+    const Dtype dtype = matrix.dtype();
+    const Format format = dtype == Dtype::F16 ? Format::F16 : dtype == Dtype::BF16 ? Format::BF16 : Format::F32;
+    const bool stored = dtype == Dtype::F32 || format != Format::F32;
     // A half that several tokens use is widened once, unless there are so few that widening costs more than it saves.
-    const bool direct = stored && columns.empty() && (format == Format::F32 || x_.count <= 4);
-    const uint64_t element = format == Format::F32 ? 4 : 2;
-    float* decoded = direct ? nullptr : scratch.floats((kPanelRows + 1) * matrix.cols());
+    const bool direct = stored && plan.product->columns.empty() && (format == Format::F32 || x_.count <= 4);
+    const uint64_t pitch = (matrix.cols() + kGroup - 1) / kGroup * kGroup;
+    // [rows][column field of q8_2f][the decoder's own]
+    float* decoded = direct ? nullptr : scratch.floats((kPanelRows + 1) * pitch + plan.decode_scratch / sizeof(float));
+    const bool fold = plan.decode_scratch != 0 && dtype == Dtype::Q8TwoField;
+    float* field = fold ? decoded + kPanelRows * pitch : nullptr;
+    if (fold) table_.widen(Format::F16, plan.planes.scales + 2 * plan.planes.rows, matrix.cols(), field);
     const uint8_t* rows[kPanelRows];
     for (uint64_t at = first; at < first + count; at += kPanelRows) {
       FloatJob job{};
@@ -258,28 +263,49 @@ class Multiplication {
       job.format = direct ? format : Format::F32;
       job.cols = x_.width;
       for (uint32_t i = 0; i < job.count; ++i) {
-        const uint64_t row = plan.product->rows.empty() ? at + i : plan.product->rows[at + i];
-        const uint8_t* payload = matrix.payload().data() + row * matrix.cols() * element;
-        if (direct) {
-          rows[i] = payload;
-          continue;
-        }
-        float* out = decoded + i * x_.width;
-        float* full = columns.empty() ? out : decoded + kPanelRows * matrix.cols();
-        if (stored) {
-          table_.widen(format, payload, matrix.cols(), full);
-        } else {
-          matrix.decode_row(row, full);
-        }
-        for (size_t c = 0; c < columns.size(); ++c) out[c] = full[columns[c]];
-        rows[i] = reinterpret_cast<const uint8_t*>(out);
+        rows[i] = direct
+                      ? matrix.payload().data() + row_of(plan, at + i) * matrix.cols() * (format == Format::F32 ? 4 : 2)
+                      : reinterpret_cast<const uint8_t*>(decoded + i * pitch);
       }
+      if (!direct) decode_rows(plan, stored ? format : Format::F32, stored, at, job.count, decoded, pitch, field);
       job.x = x_.data;
       job.x_stride = x_.stride;
       job.tokens = x_.count;
       job.y = plan.product->y + at;
       job.y_stride = plan.product->stride;
       table_.floating(job);
+    }
+  }
+
+  static uint64_t row_of(const Plan& plan, uint64_t index) {
+    return plan.product->rows.empty() ? index : plan.product->rows[index];
+  }
+
+  // Rows of the product as f32, their listed columns packed. Scratch memory for the decoder lies behind them.
+  void decode_rows(const Plan& plan, Format format, bool stored, uint64_t first, uint32_t count, float* out,
+                   uint64_t pitch, const float* field) {
+    const Matrix& matrix = *plan.product->weight;
+    if (plan.decode_scratch != 0) {
+      IntegerJob job{};
+      job.weight = &plan.planes;
+      job.list = plan.product->rows.empty() ? nullptr : plan.product->rows.data();
+      job.first = first;
+      job.count = count;
+      job.scratch = reinterpret_cast<uint8_t*>(out + (kPanelRows + 1) * pitch);
+      table_.decode(job, out, pitch);
+    }
+    for (uint32_t i = 0; i < count; ++i, out += pitch) {
+      const uint64_t row = row_of(plan, first + i);
+      if (stored) {
+        table_.widen(format, matrix.payload().data() + row * matrix.cols() * (format == Format::F32 ? 4 : 2),
+                     matrix.cols(), out);
+      } else if (plan.decode_scratch == 0) {
+        matrix.decode_row(row, out);
+      } else if (field != nullptr) {
+        for (uint64_t c = 0; c < matrix.cols(); ++c) out[c] *= field[c];
+      }
+      const auto columns = plan.product->columns;
+      for (size_t c = 0; c < columns.size(); ++c) out[c] = out[columns[c]];
     }
   }
 

@@ -117,6 +117,7 @@ void widen(Format format, const uint8_t* from, uint64_t n, float* to) noexcept {
 
 }  // namespace
 
-const KernelTable kScalarKernels = {tile_limit, token_bytes, scratch_bytes, quantise, integer, floating, widen};
+const KernelTable kScalarKernels = {tile_limit, token_bytes, scratch_bytes, quantise,
+                                    integer,    floating,    widen,         nullptr};
 
 }  // namespace cortiq::kernels

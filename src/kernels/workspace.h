@@ -28,9 +28,10 @@ struct ActivationSet {
 struct Plan {
   const Product* product;
   bool integer;
-  Planes planes;  ///< if integer
-  size_t set;     ///< if integer
-  uint64_t rows;  ///< outputs a token
+  Planes planes;            ///< if integer, or if the kernels decode it
+  uint64_t decode_scratch;  ///< bytes the kernels need for decoding; 0: the codec decodes
+  size_t set;               ///< if integer
+  uint64_t rows;            ///< outputs a token
   uint64_t chunk_rows, first_chunk;
 };
 

@@ -15,5 +15,6 @@ void single(const IntegerJob& job) noexcept;  ///< one token
 void panels(const IntegerJob& job) noexcept;  ///< tiles of 2 or 3 tokens
 void floating(const FloatJob& job) noexcept;
 void widen(Format format, const uint8_t* from, uint64_t n, float* to) noexcept;
+void decode(const IntegerJob& job, float* out, uint64_t pitch) noexcept;  ///< used with AVX-512 too
 
 }  // namespace cortiq::kernels::avx2

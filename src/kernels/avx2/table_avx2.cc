@@ -33,6 +33,6 @@ void integer(const IntegerJob& job) noexcept {
 }  // namespace avx2
 
 const KernelTable kAvx2Kernels = {avx2::tile_limit, avx2::token_bytes, avx2::scratch_bytes, avx2::quantise,
-                                  avx2::integer,    avx2::floating,    avx2::widen};
+                                  avx2::integer,    avx2::floating,    avx2::widen,         avx2::decode};
 
 }  // namespace cortiq::kernels

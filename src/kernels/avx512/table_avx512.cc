@@ -1,3 +1,4 @@
+#include "kernels/avx2/kernels.h"
 #include "kernels/avx512/kernels.h"
 #include "kernels/avx512/vectors.h"
 #include "kernels/overlay.h"
@@ -34,6 +35,6 @@ void integer(const IntegerJob& job) noexcept {
 }  // namespace avx512
 
 const KernelTable kAvx512Kernels = {avx512::tile_limit, avx512::token_bytes, avx512::scratch_bytes, avx512::quantise,
-                                    avx512::integer,    avx512::floating,    avx512::widen};
+                                    avx512::integer,    avx512::floating,    avx512::widen,         avx2::decode};
 
 }  // namespace cortiq::kernels

@@ -1,0 +1,90 @@
+// Rows decoded to f32 for exact mode: the codec's own formulas, eight weights at a time.
+#include "kernels/avx2/kernels.h"
+#include "kernels/avx2/scales.h"
+#include "kernels/overlay.h"
+
+namespace cortiq::kernels::avx2 {
+namespace {
+
+CORTIQ_INLINE void decode_group(const int16_t* codes, yf scale, bool ternary, float* out) {
+#pragma GCC unroll 4
+  for (uint32_t i = 0; i < 4; ++i) {
+    yf v = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(load_half_vector(codes + 8 * i))), scale);
+    if (ternary) v = _mm256_add_ps(v, _mm256_setzero_ps());  // a ternary zero is +0 whatever the scale's sign
+    _mm256_storeu_ps(out + 8 * i, v);
+  }
+}
+
+template <Weights W>
+void decode_block(const Planes& w, const Block& block, uint8_t* scratch, float* out, uint64_t pitch) {
+  float* scales = reinterpret_cast<float*>(scratch);
+  int16_t* stage = reinterpret_cast<int16_t*>(scales + kBlockRows * w.groups);
+  group_scales(w, block, scales);
+  for (uint64_t first = 0; first < w.groups; first += kStageGroups) {
+    const uint64_t last = first + kStageGroups < w.groups ? first + kStageGroups : w.groups;
+    fill_stage<W>(w, block, 0, kBlockRows, first, last, stage);
+    for (uint32_t r = 0; r < block.rows; ++r) {
+      for (uint64_t g = first; g < last; ++g) {
+        const float scale = W == Weights::Q8 ? block.row_scale[r] : scales[kBlockRows * g + r];
+        decode_group(stage + kStageRow * r + 32 * (g - first), _mm256_set1_ps(scale), W == Weights::Q1t,
+                     out + pitch * r + 32 * g);
+      }
+    }
+  }
+}
+
+float half_value(const uint8_t* at) { return _cvtsh_ss(load<uint16_t>(at)); }
+
+// An overlay's values replace what was decoded.
+void replace(const Planes& w, uint64_t row, float* out) {
+  if (w.overlay == Planes::Overlay::Q1t) {
+    const uint64_t end = load<uint32_t>(w.row_ptr + 4 * (row + 1));
+    for (uint64_t e = load<uint32_t>(w.row_ptr + 4 * row); e < end; ++e) {
+      out[load<uint16_t>(w.entries + 4 * e)] = half_value(w.entries + 4 * e + 2);
+    }
+    return;
+  }
+  for (uint64_t e = find_entry(w, row * w.cols); e < w.entry_count; ++e) {
+    const uint64_t column = load<uint32_t>(w.entries + 6 * e) - row * w.cols;
+    if (column >= w.cols) return;
+    out[column] = half_value(w.entries + 6 * e + 4);
+  }
+}
+
+}  // namespace
+
+void decode(const IntegerJob& job, float* out, uint64_t pitch) noexcept {
+  const Planes& w = *job.weight;
+  Block block;
+  for (uint64_t at = 0; at < job.count; at += kBlockRows, out += kBlockRows * pitch) {
+    fill_block(job, at, block);
+    switch (w.weights) {
+      case Weights::Q8:
+        decode_block<Weights::Q8>(w, block, job.scratch, out, pitch);
+        break;
+      case Weights::Q4Block:
+      case Weights::Q4tp:
+        decode_block<Weights::Q4Block>(w, block, job.scratch, out, pitch);
+        break;
+      case Weights::Q4Tiled:
+        decode_block<Weights::Q4Tiled>(w, block, job.scratch, out, pitch);
+        break;
+      case Weights::Vbit:
+        decode_block<Weights::Vbit>(w, block, job.scratch, out, pitch);
+        break;
+      case Weights::Q1:
+        decode_block<Weights::Q1>(w, block, job.scratch, out, pitch);
+        break;
+      case Weights::Q1t:
+        decode_block<Weights::Q1t>(w, block, job.scratch, out, pitch);
+        break;
+    }
+    if (w.overlay == Planes::Overlay::None) continue;
+    for (uint32_t i = 0; i < block.rows; ++i) {
+      const uint64_t index = job.first + at + i;
+      replace(w, job.list ? job.list[index] : index, out + pitch * i);
+    }
+  }
+}
+
+}  // namespace cortiq::kernels::avx2
