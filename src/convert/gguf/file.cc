@@ -10,7 +10,7 @@
 namespace cortiq::convert::gguf {
 namespace {
 
-constexpr uint64_t kFixedHeader = 24, kLeastKey = 13, kLeastTensor = 32, kLeastString = 8;
+constexpr uint64_t kLeastKey = 13, kLeastTensor = 32, kLeastString = 8;
 constexpr uint64_t kMaxKey = 65535, kMaxTensorName = 1024;
 constexpr uint32_t kMaxRank = 4;
 

@@ -68,53 +68,58 @@ constexpr std::string_view kPunctuationRunsWithoutBacktick = R"~([\\p{P}\\$\\+<=
 constexpr size_t kMostParts = 7;
 struct Row {
   std::string_view name;
-  PreTokenizer value;
+  bool nfc, ignore_merges, add_bos;
   std::array<std::string_view, kMostParts> parts;
   std::string_view aliases;  ///< separated by spaces
 };
 
 constexpr Row kRows[] = {
     {"gpt-2",
-     {false, false, false},
+     false,
+     false,
+     false,
      {kByteLevelWithRegex},
      "jina-es jina-de gigachat jina-v2-es jina-v2-de a.x-4.0 mellum modern-bert exaone4 jina-v1-en jina-v2-code "
      "roberta-bpe"},
-    {"olmo", {true, false, false}, {kByteLevelWithRegex}, ""},
-    {"mpt", {true, false, false}, {kByteLevelWithRegex}, ""},
-    {"phi-2", {false, false, false}, {kByteLevelWithRegex}, ""},
-    {"jais", {false, false, false}, {kByteLevelWithRegex}, ""},
-    {"trillion", {false, false, false}, {kByteLevelWithRegex}, "granite-docling"},
+    {"olmo", true, false, false, {kByteLevelWithRegex}, ""},
+    {"mpt", true, false, false, {kByteLevelWithRegex}, ""},
+    {"phi-2", false, false, false, {kByteLevelWithRegex}, ""},
+    {"jais", false, false, false, {kByteLevelWithRegex}, ""},
+    {"trillion", false, false, false, {kByteLevelWithRegex}, "granite-docling"},
     {"llama-bpe",
-     {false, true, true},
+     false,
+     true,
+     true,
      {kLlama3, kByteLevel},
      "llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano"},
-    {"dbrx", {false, false, false}, {kLlama3, kByteLevel}, ""},
-    {"smaug-bpe", {false, false, false}, {kLlama3, kByteLevel}, ""},
-    {"chatglm-bpe", {false, false, false}, {kLlama3, kByteLevel}, "glm4"},
-    {"qwen2", {true, false, false}, {kQwen2, kByteLevel}, "deepseek-r1-qwen kormo f2llmv2 megrez"},
-    {"stablelm2", {false, false, false}, {kQwen2, kByteLevel}, ""},
-    {"qwen35", {true, false, false}, {kQwen35, kByteLevel}, ""},
+    {"dbrx", false, false, false, {kLlama3, kByteLevel}, ""},
+    {"smaug-bpe", false, false, false, {kLlama3, kByteLevel}, ""},
+    {"chatglm-bpe", false, false, false, {kLlama3, kByteLevel}, "glm4"},
+    {"qwen2", true, false, false, {kQwen2, kByteLevel}, "deepseek-r1-qwen kormo f2llmv2 megrez"},
+    {"stablelm2", false, false, false, {kQwen2, kByteLevel}, ""},
+    {"qwen35", true, false, false, {kQwen35, kByteLevel}, ""},
     {"deepseek-llm",
-     {false, false, false},
+     false,
+     false,
+     false,
      {kLineBreaks, kDeepseekLetters, kDeepseekPunctuation, kTrailingSpace, kIdeographs, kNumbers, kByteLevel},
      ""},
     {"deepseek-coder",
-     {false, false, false},
+     false,
+     false,
+     false,
      {kLineBreaks, kLettersWithSpace, kPunctuationWithSpace, kIdeographs, kNumberSigns, kByteLevel},
      ""},
-    {"deepseek-v3", {false, false, false}, {kThreeNumberSigns, kIdeographsAndKana, kDeepseekV3, kByteLevel}, ""},
-    {"smollm", {false, false, false}, {kDigits, kByteLevelWithRegex}, ""},
-    {"starcoder", {false, false, false}, {kDigits, kByteLevelWithRegex}, "codeshell exaone minerva-7b mellum2"},
-    {"refact", {false, false, false}, {kDigits, kByteLevelWithRegex}, ""},
-    {"command-r", {true, false, false}, {kDigits, kByteLevelWithRegex}, ""},
-    {"falcon", {false, false, false}, {kPunctuationRuns, kGpt2, kThreeDigits, kByteLevel}, ""},
-    {"tekken", {false, true, true}, {kTekken, kByteLevel}, ""},
-    {"gpt-4o", {false, false, false}, {kGpt4o, kByteLevel}, "llama4 kanana2"},
-    {"bloom", {false, false, false}, {kBloom, kByteLevel}, "poro-chat gpt3-finnish"},
-    {"default",
-     {false, false, false},
-     {kPunctuationRunsWithoutBacktick, kGpt2, kNumbers, kThreeDigits, kByteLevel},
-     ""},
+    {"deepseek-v3", false, false, false, {kThreeNumberSigns, kIdeographsAndKana, kDeepseekV3, kByteLevel}, ""},
+    {"smollm", false, false, false, {kDigits, kByteLevelWithRegex}, ""},
+    {"starcoder", false, false, false, {kDigits, kByteLevelWithRegex}, "codeshell exaone minerva-7b mellum2"},
+    {"refact", false, false, false, {kDigits, kByteLevelWithRegex}, ""},
+    {"command-r", true, false, false, {kDigits, kByteLevelWithRegex}, ""},
+    {"falcon", false, false, false, {kPunctuationRuns, kGpt2, kThreeDigits, kByteLevel}, ""},
+    {"tekken", false, true, true, {kTekken, kByteLevel}, ""},
+    {"gpt-4o", false, false, false, {kGpt4o, kByteLevel}, "llama4 kanana2"},
+    {"bloom", false, false, false, {kBloom, kByteLevel}, "poro-chat gpt3-finnish"},
+    {"default", false, false, false, {kPunctuationRunsWithoutBacktick, kGpt2, kNumbers, kThreeDigits, kByteLevel}, ""},
 };
 
 std::string member(std::string_view part) {
@@ -136,7 +141,7 @@ bool among(std::string_view words, std::string_view name) noexcept {
 std::optional<PreTokenizer> find_pre_tokenizer(std::string_view name) {
   for (const Row& row : kRows) {
     if (row.name != name && !among(row.aliases, name)) continue;
-    PreTokenizer found = row.value;
+    PreTokenizer found{row.nfc, row.ignore_merges, row.add_bos};
     for (const std::string_view part : row.parts) {
       if (!part.empty()) found.json += (found.json.empty() ? "" : ",") + member(part);
     }
