@@ -22,8 +22,8 @@ struct Rows {
 ///          listed are not read.
 /// columns  if not empty: x holds only these columns of W, packed ascending (x.width == columns.size()); the others
 ///          count as zeros. Exact mode and float matrices sum over the packed columns as the cut matrix would
-///          (decisions 7); in Fast mode they are zeros in their original groups, and groups that are zero throughout
-///          are not read (decisions 28).
+///          (decisions 7); in Fast mode they are zeros in their original groups, and the weights are read whole: a
+///          caller that drops many columns for long keeps a gathered copy (decisions 28).
 struct Product {
   const Matrix* weight = nullptr;
   float* y = nullptr;
