@@ -51,7 +51,7 @@ def deltas(ranges):
 
 def array(name, numbers):
     text = textwrap.fill(", ".join(map(str, numbers)), 118)
-    return f"const uint32_t {name}[] = {{\n{text}}};\nconst size_t {name}_size = {len(numbers)};\n\n"
+    return f"const uint32_t {name}[] = {{\n{text}}};\n[[maybe_unused]] const size_t {name}_size = {len(numbers)};\n\n"
 
 
 def class_name(key):

@@ -1025,7 +1025,7 @@ const uint32_t kRanges[] = {
 0, 4, 0, 1, 0, 1, 0, 1, 2, 1, 1, 1, 0, 2, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 1, 1, 0, 2, 3, 1, 6, 1, 3, 1, 3, 1, 0, 1, 9,
 1, 16, 5, 2, 1, 4, 1, 16, 628, 25, 6, 25, 6, 25, 2662, 9, 1030, 42719, 32, 4153, 6, 221, 2, 5761, 14, 7472, 15, 621,
 2466, 541, 1506, 4938, 5, 4191, 712016, 239, 0, 127, 48, 9, 7, 5, 26, 5};
-const size_t kRanges_size = 35062;
+[[maybe_unused]] const size_t kRanges_size = 35062;
 
 const NamedClass kClasses[] = {
     {".", 12646, 4},
@@ -1132,7 +1132,7 @@ const NamedClass kClasses[] = {
     {"zp", 18694, 2},
     {"zs", 18678, 14},
 };
-const size_t kClasses_size = 103;
+[[maybe_unused]] const size_t kClasses_size = 103;
 
 // clang-format on
 }  // namespace cortiq::text::unicode_data

@@ -73,7 +73,7 @@ struct Row {
   std::string_view aliases;  ///< separated by spaces
 };
 
-constexpr Row kRows[] = {
+const Row kRows[] = {
     {"gpt-2",
      false,
      false,
