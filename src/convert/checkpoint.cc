@@ -35,6 +35,10 @@ Checkpoint open_huggingface(const std::string& path, FileSystem& files) {
   out.tokenizer_config = maybe_json(directory, "tokenizer_config.json", files);
   out.tokenizer_json = maybe_text(directory, "tokenizer.json", kMaxTokenizer, files);
   out.chat_template = maybe_text(directory, "chat_template.jinja", kMaxConfig, files);
+  if (out.tokenizer_json.empty() && files.exists(join_path(directory, "tokenizer.model"))) {
+    out.warnings.push_back(
+        "there is a tokenizer.model but no tokenizer.json: save the tokenizer in the newer form first");
+  }
   out.open_weights = open_safetensors;
   out.files = &files;
   return out;
