@@ -84,7 +84,9 @@ std::vector<NamedTensor> inspect(Decoder& decoder, const std::shared_ptr<const B
   }
   const uint64_t wanted = options.last == 0 ? ids.size() : std::min<uint64_t>(options.last, ids.size());
   const uint64_t first = ids.size() - wanted;
-  const uint64_t chunk = std::min(options.chunk == 0 ? decoder.max_rows() : options.chunk, decoder.max_rows());
+  // Logits of a pass stay below 64 MB.
+  const uint64_t most = std::clamp<uint64_t>((uint64_t{1} << 24) / model.vocab(), 1, decoder.max_rows());
+  const uint64_t chunk = options.chunk == 0 ? most : std::min(options.chunk, decoder.max_rows());
   Collector collector(model.hidden());
   NamedTensor logits{"logits", {wanted, model.vocab()}, {}};
   logits.values.reserve(wanted * model.vocab());
