@@ -12,6 +12,7 @@ import struct
 import sys
 import tempfile
 import unittest
+import zipfile
 
 import numpy as np
 
@@ -268,6 +269,17 @@ class Program(Folder):
         self.assertEqual(sha256(values_bytes(np.load(self.folder / "x.npy"))), json.loads(out)["tensors"][0]["values_sha256"])
         status, _, err = self.run_program("dump", base, "no.such.tensor")
         self.assertEqual((status, err.startswith("error: Usage: ")), (1, True))
+
+
+class Package(Folder):
+    def test_the_wheel_holds_the_module_and_its_metadata(self):
+        sys.path.insert(0, str(ROOT / "python"))
+        import build_backend
+        with zipfile.ZipFile(self.folder / build_backend.build_wheel(self.folder)) as wheel:
+            self.assertEqual(wheel.read("cmf_reader.py"), (ROOT / "python/cmf_reader.py").read_bytes())
+            info = f"cmf_reader-{cmf_reader.__version__}.dist-info"
+            self.assertIn(f"Version: {cmf_reader.__version__}", wheel.read(f"{info}/METADATA").decode())
+            self.assertEqual(len(wheel.read(f"{info}/RECORD").decode().splitlines()), len(wheel.namelist()))
 
 
 if __name__ == "__main__":
