@@ -50,6 +50,9 @@ void Bpe::MergeReader::flush() {
     for (const uint64_t hash : one.hashes) vocabulary_.prefetch(hash);
   }
   for (const Pending& one : pending_) {
+    for (const uint64_t hash : one.hashes) vocabulary_.prefetch_text(hash);
+  }
+  for (const Pending& one : pending_) {
     const std::string_view result(results_.data() + one.result, one.left.size() + one.right.size() - prefix_);
     const std::string_view texts[] = {one.left, one.right, result};
     uint32_t ids[3];

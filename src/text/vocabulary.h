@@ -37,6 +37,9 @@ class Vocabulary {
   void prefetch(uint64_t hash) const noexcept {
     if (!slots_.empty()) __builtin_prefetch(&slots_[hash & mask_]);
   }
+  void prefetch_text(uint64_t hash) const noexcept {
+    if (!slots_.empty()) __builtin_prefetch(pool_.data() + slots_[hash & mask_].offset);
+  }
   uint32_t find(std::string_view token, uint64_t hash) const noexcept;
 
   /// The token with an id, or nothing.
