@@ -18,13 +18,12 @@ class BF16 final : public Codec {
 
   void check_values(Bytes payload, const Shape& shape, size_t limit,
                     std::vector<ValueProblem>& problems) const override {
-    const uint64_t cols = shape.cols();
-    for (uint64_t i = 0; i < shape.elements() && problems.size() < limit; ++i) {
-      const uint16_t bits = load16(payload.data() + 2 * i);
-      if ((bits & 0x7F80) == 0x7F80) {
-        problems.push_back(
-            {i / cols, fmt::format("row {}, column {}: the value is {}", i / cols, i % cols, bf16_to_f32(bits))});
-      }
+    const uint64_t cols = shape.cols(), count = shape.elements();
+    constexpr uint16_t kExponent = 0x7F80;
+    uint64_t i = find_not_finite(payload.data(), count, 2, kExponent, 0);
+    for (; i < count && problems.size() < limit; i = find_not_finite(payload.data(), count, 2, kExponent, i + 1)) {
+      const float value = bf16_to_f32(load16(payload.data() + 2 * i));
+      problems.push_back({i / cols, fmt::format("row {}, column {}: the value is {}", i / cols, i % cols, value)});
     }
   }
 

@@ -48,6 +48,11 @@ void for_blocks(std::span<const float> values, uint64_t width, ThreadPool& pool,
 /// Like for_blocks, for later passes over values that have been looked at already.
 void for_checked_blocks(uint64_t units, uint64_t width, ThreadPool& pool, FunctionRef<void(uint64_t, uint64_t)> body);
 
+/// The first of the 16-bit floats (`stride` bytes apart, from the one numbered `at` on) whose exponent bits are all
+/// set: infinity or NaN; count if there is none. exponent: 0x7C00 for halves, 0x7F80 for bfloat16.
+uint64_t find_not_finite(const uint8_t* values, uint64_t count, uint64_t stride, uint16_t exponent,
+                         uint64_t at) noexcept;
+
 /// Notes the scales (halves, `stride` bytes apart) that are not finite. place(i) gives the row of a scale and words for
 /// it ("row 3, group 4: the scale"), which are completed.
 void check_scales(const uint8_t* scales, uint64_t count, uint64_t stride, size_t limit,
