@@ -135,6 +135,7 @@ class Multiplication {
       total += (set.token_bytes * x_.count + kAlign - 1) / kAlign * kAlign;
       if (set.spread) spread += set.cols * x_.count;
       set.first_item = items_;
+      elements_ += x_.count * set.cols;
       items_ += state_.tiles.size() * ((set.groups + kSegmentGroups - 1) / kSegmentGroups);
     }
     uint8_t* data = bytes_of(state_.activations, total);
@@ -169,7 +170,7 @@ class Multiplication {
       i -= set->first_item;
       quantise_piece(*set, state_.tiles[i / segments], i % segments * kSegmentGroups, state_.workers[worker]);
     };
-    if (items_ <= 1 || items_ * kSegmentGroups * kGroup <= kInlineElements) {
+    if (items_ <= 1 || elements_ <= kInlineElements) {
       for (uint64_t i = 0; i < items_; ++i) item(0, i);
     } else {
       parallel(items_, item);
@@ -315,7 +316,7 @@ class Multiplication {
   Workspace::State& state_;
   const KernelTable& table_;
   ThreadPool& pool_;
-  uint64_t chunks_ = 0, items_ = 0;
+  uint64_t chunks_ = 0, items_ = 0, elements_ = 0;
 };
 
 }  // namespace
