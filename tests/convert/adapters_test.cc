@@ -107,7 +107,7 @@ TEST(ReadValues, rows_columns_and_transposition_pick_the_same_elements_with_any_
   const Recipe recipe{
       .source = &source, .tensor = source.find("t"), .rows = {{5, 300}, {600, 2}}, .columns = {{10, 400}, {899, 1}}};
   for (const bool transpose : {false, true}) {
-    for (const size_t threads : {1, 3}) {
+    for (const size_t threads : {size_t{1}, size_t{3}}) {
       Recipe one = recipe;
       one.transpose = transpose;
       std::vector<float> out(302 * 401);
