@@ -166,6 +166,12 @@ class BindingBuilder {
         }
         live.all = live.indices.size() == ffn->width;
         if (live.all) live.indices.clear();
+        if (!live.all && 2 * live.indices.size() < ffn->width) {  // read-ahead would bring dead neurons into memory
+          for (const WeightRef ref : {ffn->gate, ffn->up}) {
+            const cmf::Tensor* tensor = model_.set().find(model_.weights().name(ref));
+            if (tensor != nullptr) model_.set().advise(*tensor, MappedFile::Advice::Random);
+          }
+        }
       }
       if (std::all_of(binding_->live_.begin(), binding_->live_.end(), [](const auto& l) { return l.all; })) {
         binding_->live_.clear();
