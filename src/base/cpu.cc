@@ -36,8 +36,6 @@ std::vector<Isa> detect() {
   }
   return found;
 }
-#elif defined(__aarch64__)
-std::vector<Isa> detect() { return {Isa::Scalar, Isa::Neon}; }
 #else
 std::vector<Isa> detect() { return {Isa::Scalar}; }
 #endif
@@ -45,7 +43,7 @@ std::vector<Isa> detect() { return {Isa::Scalar}; }
 Isa choose() {
   const char* wish = std::getenv("CORTIQ_ISA");
   if (wish == nullptr || *wish == 0) return available_isas().back();
-  for (const Isa isa : {Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Neon}) {
+  for (const Isa isa : {Isa::Scalar, Isa::Avx2, Isa::Avx512}) {
     if (name(isa) != wish) continue;
     for (const Isa have : available_isas()) {
       if (have == isa) return isa;
@@ -53,7 +51,7 @@ Isa choose() {
     fail(ErrorKind::Usage, "CORTIQ_ISA={}: this processor lacks it; the best it has is {}", wish,
          name(available_isas().back()));
   }
-  fail(ErrorKind::Usage, "CORTIQ_ISA={}: unknown; use scalar, avx2, avx512 or neon", printable(wish, 40));
+  fail(ErrorKind::Usage, "CORTIQ_ISA={}: unknown; use scalar, avx2 or avx512", printable(wish, 40));
 }
 
 }  // namespace
@@ -66,8 +64,6 @@ std::string_view name(Isa isa) noexcept {
       return "avx2";
     case Isa::Avx512:
       return "avx512";
-    case Isa::Neon:
-      return "neon";
   }
   return "?";
 }

@@ -8,15 +8,14 @@ namespace cortiq {
 ///   Scalar  the definition; any processor
 ///   Avx2    AVX2, FMA, F16C (and BMI2)
 ///   Avx512  F, BW, DQ, VL, VNNI, VBMI beside all of Avx2
-///   Neon    aarch64 with dot product
-enum class Isa { Scalar, Avx2, Avx512, Neon };
+enum class Isa { Scalar, Avx2, Avx512 };
 
 std::string_view name(Isa isa) noexcept;
 
 /// Levels that this processor and operating system offer (CPUID and XGETBV), Scalar first.
 const std::vector<Isa>& available_isas();
 
-/// The best level available, or the one that CORTIQ_ISA=scalar|avx2|avx512|neon names; Usage if the processor lacks
+/// The best level available, or the one that CORTIQ_ISA=scalar|avx2|avx512 names; Usage if the processor lacks
 /// it or the name is unknown. Read once.
 Isa active_isa();
 

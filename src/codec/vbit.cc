@@ -1,3 +1,5 @@
+#include "codec/vbit.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -7,7 +9,6 @@
 #include "codec/rows.h"
 #include "codec/scale.h"
 #include "codec/table.h"
-#include "codec/vbit.h"
 
 namespace cortiq::codec {
 namespace {

@@ -24,8 +24,8 @@
 namespace cortiq::convert {
 
 struct QuantFor {
-  std::string
-      pattern;  ///< glob over CMF tensor names: * any run, ? one character, [a-z]; "lm_head" also means "lm_head.weight"
+  std::string pattern;  ///< glob over CMF tensor names: * any run, ? one character, [a-z]; "lm_head" also means
+                        ///< "lm_head.weight"
   std::string quant;
 };
 

@@ -18,17 +18,17 @@ void rms_norm(const float* x, const float* weight, uint64_t width, double eps, b
 /// x / sqrt(Σx² + eps), times scale (§8 of the engine facts).
 void l2_norm(const float* x, uint64_t width, double eps, float scale, float* y) noexcept;
 
-void add(float* x, const float* y, uint64_t n) noexcept;            ///< x += y
+void add(float* x, const float* y, uint64_t n) noexcept;                  ///< x += y
 void add_scaled(float* x, const float* y, float s, uint64_t n) noexcept;  ///< x = fma(s, y, x)
 void scale(float* x, float s, uint64_t n) noexcept;
-void multiply(float* x, const float* y, uint64_t n) noexcept;       ///< x *= y
+void multiply(float* x, const float* y, uint64_t n) noexcept;  ///< x *= y
 
 void silu_multiply(float* gate, const float* up, uint64_t n) noexcept;       ///< gate = silu(gate)·up
 void gelu_tanh_multiply(float* gate, const float* up, uint64_t n) noexcept;  ///< gate = gelu_tanh(gate)·up
 void silu(float* x, uint64_t n) noexcept;
-void sigmoid_gate(float* x, const float* gate, uint64_t n) noexcept;    ///< x *= sigmoid(gate)
-void softplus_gate(float* x, const float* gate, uint64_t n) noexcept;   ///< x *= softplus(gate)
-void soft_cap(float* x, float cap, uint64_t n) noexcept;                ///< x = cap·tanh(x/cap)
+void sigmoid_gate(float* x, const float* gate, uint64_t n) noexcept;   ///< x *= sigmoid(gate)
+void softplus_gate(float* x, const float* gate, uint64_t n) noexcept;  ///< x *= softplus(gate)
+void soft_cap(float* x, float cap, uint64_t n) noexcept;               ///< x = cap·tanh(x/cap)
 
 /// In place over n scores: max-subtracted, f32, summed in 16 lanes and the tree of decisions 1.
 void softmax(float* x, uint64_t n) noexcept;

@@ -1143,6 +1143,5 @@ const uint32_t kScripts[] = {
 11, 221, 55, 2, 5761, 55, 10590, 541, 55, 722403, 0, 0, 30, 95, 0, 128, 239, 3};
 [[maybe_unused]] const size_t kScripts_size = 2556;
 
-
 // clang-format on
 }  // namespace cortiq::text::unicode_data
