@@ -36,7 +36,7 @@ TEST(JinjaErrors, broken_template_names_line_and_column) {
       "model.cmf: chat template:1:17: Unexpected end of template. Jinja was looking for the following tags: 'elif' or "
       "'else' or 'endif'. The innermost block that needs to be closed is 'if'.");
   EXPECT_EQ(parse_error("\r\n\r\n {{ 'x' | frobnicate }}"),
-            "model.cmf: chat template:3:10: No filter named 'frobnicate'.");
+            "model.cmf: chat template:3:11: No filter named 'frobnicate'.");
   EXPECT_EQ(parse_error("{{ 'x' is frobnicated }}"), "model.cmf: chat template:1:8: No test named 'frobnicated'.");
   EXPECT_EQ(parse_error("{% break %}"), "model.cmf: chat template:1:4: 'break' outside loop");
   EXPECT_EQ(parse_error("\xff"), "model.cmf: chat template: the template is not valid UTF-8");
