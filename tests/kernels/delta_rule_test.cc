@@ -142,7 +142,7 @@ TEST(DeltaRule, prefill_decoding_and_verification_give_the_same_bits) {
 
 TEST(DeltaRule, rejected_drafts_leave_no_trace) {
   const Geometry g{2, 4, 32, 48};
-  const Inputs in(g, 50, 6), drafts(g, 50, 7);
+  const Inputs in(g, 50, 6), drafts(g, 55, 7);
   Sequence plain(g), speculating(g);
   for (uint64_t t = 0; t < 50; ++t) {
     const std::vector<float> want = plain.run(in, t, 1, active_isa(), 1);
