@@ -15,8 +15,8 @@ struct ExpertRule {
 
 /// Chooses for one row. `logits` [experts]; `bias` [experts] is added for the selection only, nullptr: none; `admitted`
 /// ascending, nullptr: all. Writes min(top_k, admitted) ids and weights in descending order of the selection score
-/// (ties: the lower index first) and returns how many. `scratch` grows to twice the number of experts.
+/// (ties: the lower index first) and returns how many. `scratch` holds three floats an expert.
 uint32_t choose_experts(std::span<const float> logits, const float* bias, const std::vector<uint32_t>* admitted,
-                        const ExpertRule& rule, std::vector<float>& scratch, uint32_t* ids, float* weights);
+                        const ExpertRule& rule, float* scratch, uint32_t* ids, float* weights) noexcept;
 
 }  // namespace cortiq::engine

@@ -52,19 +52,19 @@ void Pass::route(const MoeFfn& part, const Where& where, RowInfos rows, const fl
   chosen_count_.resize(std::max<size_t>(chosen_count_.size(), n));
   float* weights = room(weights_, n * k);
   const ExpertRule rule{part.top_k, part.sigmoid, part.normalise, part.scaling};
-  for (size_t i = 0; i < n; ++i) {
+  float* scratch = room(choice_scratch_, 3 * n * experts);
+  for_rows(n, [&](size_t i) {
     const Binding& bound = binding(rows[i]);
-    const std::vector<uint32_t>* admitted = where.masked ? bound.admitted(where.layer) : nullptr;
-    uint32_t* ids = chosen_.data() + i * k;
     chosen_count_[i] = choose_experts({logits + i * experts, experts}, part.bias ? bound.vector(part.bias) : nullptr,
-                                      admitted, rule, choice_scratch_, ids, weights + i * k);
-    if (where.mtp) continue;
-    if (observer != nullptr) {
-      observer->routed(where.visit, rows[i].index, {ids, chosen_count_[i]}, {weights + i * k, chosen_count_[i]});
-    }
-    if (expert_counts != nullptr) {
-      for (uint32_t slot = 0; slot < chosen_count_[i]; ++slot) ++(*expert_counts)[where.layer][ids[slot]];
-    }
+                                      where.masked ? bound.admitted(where.layer) : nullptr, rule,
+                                      scratch + 3 * i * experts, chosen_.data() + i * k, weights + i * k);
+  });
+  if (where.mtp) return;
+  for (size_t i = 0; i < n; ++i) {
+    const std::span<const uint32_t> ids(chosen_.data() + i * k, chosen_count_[i]);
+    if (observer != nullptr) observer->routed(where.visit, rows[i].index, ids, {weights + i * k, ids.size()});
+    if (expert_counts == nullptr) continue;
+    for (const uint32_t id : ids) ++(*expert_counts)[where.layer][id];
   }
 }
 

@@ -142,11 +142,11 @@ TEST(ExpertChoice, equals_the_recorded_routers) {
     const auto admitted = row["allowed"].is_null() ? std::vector<uint32_t>() : ids_of(row["allowed"]);
     for (size_t i = 0; i < row["logits"].size(); ++i) {
       const auto logits = row["logits"][i].get<std::vector<float>>();
-      std::vector<float> scratch, weights(rule.top_k);
+      std::vector<float> scratch(3 * logits.size()), weights(rule.top_k);
       std::vector<uint32_t> ids(rule.top_k);
       const uint32_t count =
           choose_experts(logits, bias.empty() ? nullptr : bias.data(), admitted.empty() ? nullptr : &admitted, rule,
-                         scratch, ids.data(), weights.data());
+                         scratch.data(), ids.data(), weights.data());
       ids.resize(count);
       EXPECT_EQ(ids, ids_of(row["ids"][i])) << row["name"];
       for (uint32_t slot = 0; slot < count; ++slot) {
@@ -160,9 +160,10 @@ TEST(ExpertChoice, equals_the_recorded_routers) {
 
 TEST(ExpertChoice, chooses_distinct_experts_even_among_nans) {
   const std::vector<float> logits(6, std::numeric_limits<float>::quiet_NaN());
-  std::vector<float> scratch, weights(3);
+  std::vector<float> scratch(18), weights(3);
   std::vector<uint32_t> ids(3);
-  EXPECT_EQ(choose_experts(logits, nullptr, nullptr, {3, false, true, 1}, scratch, ids.data(), weights.data()), 3u);
+  EXPECT_EQ(choose_experts(logits, nullptr, nullptr, {3, false, true, 1}, scratch.data(), ids.data(), weights.data()),
+            3u);
   EXPECT_EQ(ids, (std::vector<uint32_t>{0, 1, 2}));
   EXPECT_TRUE(std::isnan(weights[0]));
 }
