@@ -47,11 +47,17 @@ std::vector<size_t> plan_shards(std::span<const Declaration> tensors, uint64_t f
 
 ShardedWriter::ShardedWriter(FileSystem& files, const std::string& output, Contents contents,
                              std::vector<Declaration> declarations, uint64_t f32_bytes_per_shard)
-    : files_(files), whole_(std::move(contents.header)) {
+    : files_(files), whole_(std::move(contents.header)), single_(f32_bytes_per_shard == 0) {
   identity_.update(Bytes(write_json(whole_)));
   identity_.update(Bytes(contents.tokenizer_json));
   identity_.update(Bytes{std::span<const uint8_t>(contents.masks)});
-  if (f32_bytes_per_shard == 0) fail(ErrorKind::Usage, "{}: a shard of 0 bytes holds nothing", output);
+  if (single_) {
+    paths_.push_back(output);
+    left_.push_back(declarations.size());
+    contents.header = whole_;
+    writers_.emplace_back(files, output, std::move(contents), std::move(declarations));
+    return;
+  }
   std::vector<size_t> begins = plan_shards(declarations, f32_bytes_per_shard);
   const size_t count = begins.size();
   if (count > kMostShards) {
@@ -83,12 +89,15 @@ Writer& ShardedWriter::current() {
 
 void ShardedWriter::append(Bytes payload) { current().append(payload); }
 
+void ShardedWriter::append(Bytes payload, codec::Dtype dtype) { current().append(payload, dtype); }
+
 void ShardedWriter::append(const FileSet& source, const Tensor& tensor, Progress& progress,
                            const Cancellation& cancel) {
   current().append(source, tensor, progress, cancel);
 }
 
 uint64_t ShardedWriter::finish() {
+  if (single_) return writers_.front().finish();
   for (const Writer& writer : writers_) {
     const std::vector<uint8_t> directory = write_directory(writer.tensors());
     identity_.update(Bytes{std::span<const uint8_t>(directory)});
@@ -106,6 +115,7 @@ uint64_t ShardedWriter::finish() {
 
 std::vector<std::string> split(FileSystem& files, const std::string& path, const std::string& output,
                                uint64_t f32_bytes_per_shard, Progress& progress, const Cancellation& cancel) {
+  if (f32_bytes_per_shard == 0) fail(ErrorKind::Usage, "{}: a shard of 0 bytes holds nothing", output);
   const auto model = FileSet::open(path, files);
   for (const auto& file : model->files()) require_intact_sections(*file);
   std::vector<const Tensor*> order;

@@ -10,7 +10,8 @@ namespace cortiq::cmf {
 /// Writes a model as a set of shards (§10), with Writer's interface: NAME.cmf becomes NAME-00001-of-0000N.cmf and so
 /// on. Tensors go to shards in the order given, which is to be the canonical one; a shard is closed when the next
 /// tensor would bring its size, counted as f32, over the threshold. All shards appear when the last one is complete,
-/// the first one last: a set without its first shard is no set.
+/// the first one last: a set without its first shard is no set. A threshold of 0 means one ordinary file under
+/// `output`.
 class ShardedWriter {
  public:
   static constexpr size_t kMostShards = 500;  ///< each is an open file until the set is complete
@@ -20,6 +21,7 @@ class ShardedWriter {
                 uint64_t f32_bytes_per_shard);
 
   void append(Bytes payload);
+  void append(Bytes payload, codec::Dtype dtype);
   void append(const FileSet& source, const Tensor& tensor, Progress& progress = Progress::none(),
               const Cancellation& cancel = Cancellation::never());
   /// Returns the size of all files together.
@@ -32,6 +34,7 @@ class ShardedWriter {
 
   FileSystem& files_;
   Json whole_;       // the header of the model
+  bool single_;      // one file, no set
   Hash64 identity_;  // of everything that makes this set this set
   std::vector<std::string> paths_;
   std::vector<Writer> writers_;

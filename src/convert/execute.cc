@@ -1,11 +1,11 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "cmf/sharded_writer.h"
 #include "convert/convert.h"
 #include "convert/encode.h"
 #include "convert/expert_budget.h"
 #include "convert/read_values.h"
-#include "convert/shards.h"
 
 namespace cortiq::convert {
 namespace {
@@ -40,9 +40,9 @@ class Execution {
     if (plan.share_budget) budget_.emplace(plan.tensors, plan.mean_bits, plan.route_counts);
   }
 
-  // Encodes tensors [first, last) and hands them to the writer, one at a time.
-  void write(cmf::Writer& writer, size_t first, size_t last) {
-    for (size_t i = first; i < last; ++i) {
+  // Encodes the tensors and hands them to the writer, one at a time.
+  void write(cmf::ShardedWriter& writer) {
+    for (size_t i = 0; i < plan_.tensors.size(); ++i) {
       cancel_.check();
       PlannedTensor tensor = plan_.tensors[i];
       progress_.item(tensor.name);
@@ -95,13 +95,12 @@ Summary execute(const Plan& plan, const std::string& output, ThreadPool& pool, P
     total += source_share(one);
   }
   try {
-    ShardWriter shards(files, output, plan.contents, std::move(declarations), plan.shard_max_bytes);
+    cmf::ShardedWriter writer(files, output, plan.contents, std::move(declarations), plan.shard_max_bytes);
     progress.begin("converting", total);
-    Execution execution(plan, pool, progress, cancel, done, out.warnings);
-    while (shards.next()) execution.write(shards.writer(), shards.first(), shards.last());
+    Execution(plan, pool, progress, cancel, done, out.warnings).write(writer);
     cancel.check();
-    out.bytes = shards.finish();
-    out.outputs = shards.paths();
+    out.bytes = writer.finish();
+    out.outputs = writer.paths();
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::Io) throw;
     throw Error(error.kind(),

@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "cmf/file.h"
+#include "cmf/sharded_writer.h"
 #include "convert/dtypes.h"
 #include "convert/encode.h"
 #include "convert/read_values.h"
-#include "convert/shards.h"
 
 namespace cortiq::convert {
 namespace {
@@ -104,32 +104,29 @@ Summary requant(const Requant& what, const std::string& output, ThreadPool& pool
     declarations.push_back({one.name, one.dtype, one.shape});
     total += one.recipe.tensor->nbytes;
   }
-  ShardWriter shards(files, output, contents_of(*set, what.options), std::move(declarations),
-                     what.options.shard_max_gb > 0 ? static_cast<uint64_t>(what.options.shard_max_gb * 1e9) : 0);
+  cmf::ShardedWriter writer(files, output, contents_of(*set, what.options), std::move(declarations),
+                            what.options.shard_max_gb > 0 ? static_cast<uint64_t>(what.options.shard_max_gb * 1e9) : 0);
   progress.begin("requantising", total);
   std::vector<float> values;
-  while (shards.next()) {
-    for (size_t i = shards.first(); i < shards.last(); ++i) {
-      cancel.check();
-      const PlannedTensor& tensor = tensors[i];
-      const cmf::Tensor& original = source.original(*tensor.recipe.tensor);
-      progress.item(tensor.name);
-      if (tensor.dtype == original.dtype) {
-        shards.writer().append(*set, original, progress, cancel);
-        continue;
-      }
-      values.resize(tensor.shape.elements());
-      read_values(tensor.recipe, values, pool);
-      set->advise(original, MappedFile::Advice::DontNeed);
-      const auto [payload, dtype] = encode_planned(tensor, values, pool, out.warnings);
-      shards.writer().append(Bytes{std::span<const uint8_t>(payload)}, dtype);
-      progress.advance(original.nbytes);
+  for (const PlannedTensor& tensor : tensors) {
+    cancel.check();
+    const cmf::Tensor& original = source.original(*tensor.recipe.tensor);
+    progress.item(tensor.name);
+    if (tensor.dtype == original.dtype) {
+      writer.append(*set, original, progress, cancel);
+      continue;
     }
+    values.resize(tensor.shape.elements());
+    read_values(tensor.recipe, values, pool);
+    set->advise(original, MappedFile::Advice::DontNeed);
+    const auto [payload, dtype] = encode_planned(tensor, values, pool, out.warnings);
+    writer.append(Bytes{std::span<const uint8_t>(payload)}, dtype);
+    progress.advance(original.nbytes);
   }
   cancel.check();
-  out.bytes = shards.finish();
+  out.bytes = writer.finish();
   progress.end();
-  out.outputs = shards.paths();
+  out.outputs = writer.paths();
   out.output = out.outputs.front();
   out.tensors = tensors.size();
   out.source_bytes = source.bytes();
