@@ -18,14 +18,14 @@
 #include "convert/convert.h"
 #include "convert/safetensors_writer.h"
 #include "engine/bench.h"
-#include "probe.h"
+#include "limits.h"
 
 namespace {
 
 using namespace cortiq;
 namespace fs = std::filesystem;
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+using bench::Limits;
+using bench::now;
 
 template <class Action>
 double median_seconds(int repeats, Action&& action) {
@@ -38,46 +38,6 @@ double median_seconds(int repeats, Action&& action) {
   std::nth_element(seconds.begin(), seconds.begin() + repeats / 2, seconds.end());
   return seconds[static_cast<size_t>(repeats / 2)];
 }
-
-// Bytes a second that all threads read together, and multiply-adds a second of int8.
-class Limits {
- public:
-  explicit Limits(ThreadPool& pool) : pool_(pool), memory_(size_t{512} << 20, 1) {}
-
-  double bandwidth(size_t threads) {
-    const bool wide = active_isa() == Isa::Avx512;
-    const size_t part = memory_.size() / threads / 512 * 512;
-    double best = 0;
-    for (int i = 0; i < 8; ++i) {
-      const double start = now();
-      pool_.run(threads, [&](size_t t) {
-        sink_ += wide ? bench::read_avx512(&memory_[t * part], part) : bench::read_avx2(&memory_[t * part], part);
-      });
-      best = std::max(best, static_cast<double>(threads * part) / (now() - start));
-    }
-    return best;
-  }
-
-  double int8_peak() {
-    const bool wide = active_isa() == Isa::Avx512;
-    double best = 0;
-    for (int i = 0; i < 5; ++i) {
-      std::vector<double> done(pool_.threads());
-      const double start = now();
-      pool_.run(pool_.threads(),
-                [&](size_t t) { done[t] = wide ? bench::multiply_avx512(200000) : bench::multiply_avx2(200000); });
-      double sum = 0;
-      for (const double one : done) sum += one;
-      best = std::max(best, sum / (now() - start));
-    }
-    return best;
-  }
-
- private:
-  ThreadPool& pool_;
-  std::vector<uint8_t> memory_;
-  std::atomic<int64_t> sink_{0};
-};
 
 void line(const char* what, const std::string& figure, const std::string& beside) {
   fmt::print("{:<42} {:>22}   {}\n", what, figure, beside);
@@ -204,12 +164,12 @@ int main(int count, char** values) {
     const auto model = engine::Model::load(file);
     engine::Decoder decoder(model, pool);
     const auto binding = model->backbone();
-    engine::BenchOptions bench;
-    bench.prompt = 256;
-    bench.tokens = 48;
-    bench.repeats = 3;
+    engine::BenchOptions wish;
+    wish.prompt = 256;
+    wish.tokens = 48;
+    wish.repeats = 3;
     const double before = limits.bandwidth(pool.threads());
-    const auto result = engine::bench(decoder, binding, bench, Cancellation::never());
+    const auto result = engine::bench(decoder, binding, wish, Cancellation::never());
     const double bandwidth = (before + limits.bandwidth(pool.threads())) / 2;
     // Multiply-adds of a prompt's token: every matrix but the head, which only the last token needs.
     const double macs = 8.0 * (1024.0 * 2048 + 2 * 1024.0 * 1024 + 2048.0 * 1024 + 3 * 1024.0 * 3072);
