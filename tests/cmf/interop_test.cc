@@ -14,7 +14,8 @@ bool refused_by_the_specification(const Json& facts) {
 }
 
 TEST(Interop, every_file_opens_verifies_and_decodes_to_the_recorded_values) {
-  for (const Json& facts : read_json("interop/manifest.json")["files"]) {
+  const Json manifest = read_json("interop/manifest.json");
+  for (const Json& facts : manifest["files"]) {
     const std::string name = facts["file"];
     SCOPED_TRACE(name);
     const std::string path = data_path("interop/" + name);
@@ -60,7 +61,8 @@ std::string broken(const Json& one) {
 }
 
 TEST(Interop, every_broken_variant_is_refused_with_its_kind) {
-  for (const Json& one : read_json("interop/invalid.json")["cases"]) {
+  const Json invalid = read_json("interop/invalid.json");
+  for (const Json& one : invalid["cases"]) {
     SCOPED_TRACE(one["name"].get<std::string>());
     const Opened got = open_bytes(broken(one));
     std::vector<std::string> accepted{one["expected"] == "OK" ? "ok" : one["expected"].get<std::string>()};
@@ -76,7 +78,8 @@ TEST(Interop, every_broken_variant_is_refused_with_its_kind) {
 }
 
 TEST(Interop, verify_names_the_damaged_part) {
-  for (const Json& one : read_json("interop/invalid.json")["verify_cases"]) {
+  const Json invalid = read_json("interop/invalid.json");
+  for (const Json& one : invalid["verify_cases"]) {
     SCOPED_TRACE(one["name"].get<std::string>());
     const Report report = verify_bytes(broken(one));
     const std::string want = one["verify_problem"];

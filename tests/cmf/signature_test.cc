@@ -28,7 +28,8 @@ TEST(Signature, of_others_is_valid_and_ours_is_the_same_bytes) {
 }
 
 TEST(Signature, negative_cases_fail_closed) {
-  for (const Json& one : read_json("interop/manifest.json")["signature"]["negative_cases"]) {
+  const Json manifest = read_json("interop/manifest.json");
+  for (const Json& one : manifest["signature"]["negative_cases"]) {
     SCOPED_TRACE(one["what"].get<std::string>());
     MemoryFileSystem files = signed_files();
     files.put("signed.cmf.sig", one["sig_json"].dump());

@@ -334,7 +334,7 @@ TEST(FileSet, names_what_is_wrong_with_a_set) {
 
 TEST(FileSet, one_tensor_in_two_shards_is_refused_with_both_numbers) {
   MemoryFileSystem files;
-  for (uint64_t no : {1, 2}) {
+  for (const uint64_t no : {1U, 2U}) {
     const SampleTensor tensor = sample_tensor("twice", codec::Dtype::F32, kShape);
     write_sample(files, fmt::format("d-{:05}-of-00002.cmf", no), {shard_header(sample_header(), no, 2, "x"), "", {}},
                  {tensor});
