@@ -7,6 +7,11 @@
 #include "text/byte_level.h"
 
 namespace cortiq::text {
+namespace {
+
+constexpr size_t kOrdinaryText = size_t{8} << 20;  // bytes; what larger texts needed is not kept for the next call
+
+}  // namespace
 
 struct Pipeline::Scratch {
   AlignedText normalized;
@@ -83,7 +88,7 @@ void Pipeline::run(std::string_view text, const Output& out) const {
     out.ids->push_back(*part.id);
     if (out.pieces != nullptr) out.pieces->push_back({*part.id, part.span.begin, part.span.end});
   }
-  give_back(std::move(scratch));
+  if (text.size() <= kOrdinaryText) give_back(std::move(scratch));
 }
 
 void Pipeline::run_stretch(std::string_view text, Span stretch, Scratch& scratch, const Output& out) const {

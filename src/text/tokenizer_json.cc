@@ -19,6 +19,8 @@ namespace {
 namespace dom = simdjson::dom;
 
 constexpr int kMaxDepth = 64;
+constexpr size_t kMaxSettings = 100;    // of a model
+constexpr size_t kMaxMembers = 10'000;  // of one small object: Json finds its keys one by one
 
 uint32_t checked_id(dom::element value, const std::string& path, std::string_view token) {
   int64_t id = 0;
@@ -38,6 +40,9 @@ Json to_json(dom::element value, const std::string& path, int depth = 0) {
     case dom::element_type::OBJECT: {
       Json out = Json::object();
       std::set<std::string_view> seen;
+      if (dom::object(value).size() > kMaxMembers) {
+        fail(ErrorKind::Unsupported, "{}: an object of more than {} members", path, kMaxMembers);
+      }
       for (const auto& [key, member] : dom::object(value)) {
         if (!seen.insert(key).second) fail(ErrorKind::Parse, "{}: '{}' stands twice", path, printable(key, 60));
         out.push_back({std::string(key), to_json(member, path + "/" + printable(key, 60), depth + 1)});
@@ -80,6 +85,8 @@ class ModelReader {
         vocabulary = value;
       } else if (key == "merges" && !merges) {
         merges = value;
+      } else if (settings_.size() > kMaxSettings) {
+        fail(ErrorKind::Unsupported, "{}: more than {} members", path_, kMaxSettings);
       } else if (key == "vocab" || key == "merges" || settings_.contains(std::string(key))) {
         fail(ErrorKind::Parse, "{}: the member '{}' stands twice", path_, printable(key, 60));
       } else {
@@ -236,6 +243,9 @@ std::vector<AddedToken> read_added(dom::element value, const std::string& path) 
   return out;
 }
 
+constexpr std::string_view kSmallParts[] = {"normalizer", "pre_tokenizer", "post_processor",
+                                            "decoder",    "truncation",    "padding"};
+
 std::shared_ptr<const Tokenizer> read(std::string_view json, std::string_view what) {
   const std::string root = std::string(what) + ": ";
   dom::parser parser;
@@ -253,8 +263,8 @@ std::shared_ptr<const Tokenizer> read(std::string_view json, std::string_view wh
       model = dom::object(value);
     } else if (key == "added_tokens") {
       added = read_added(value, root + "/added_tokens");
-    } else {
-      small[std::string(key)] = to_json(value, root + "/" + printable(key, 60));
+    } else if (std::find(std::begin(kSmallParts), std::end(kSmallParts), key) != std::end(kSmallParts)) {
+      small[std::string(key)] = to_json(value, root + "/" + std::string(key));
     }
   }
   if (!model) fail(ErrorKind::Parse, "{}the member 'model' is missing", root);

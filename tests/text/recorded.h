@@ -59,9 +59,11 @@ inline std::vector<Json> read_lines(const fs::path& path) {
 /// The text of a folder's tokenizer.json; a variant is applied to its base.
 inline std::string definition(const fs::path& folder) {
   if (!fs::exists(folder / "variant.json")) return read(folder / "tokenizer.json");
-  const Json change = Json::parse(read(folder / "variant.json"));
-  Json base = Json::parse(definition(folder.parent_path() / change["base"].get<std::string>()));
-  const auto replace = [&](const char* members, Json& target) {
+  // Not Json: its objects keep the order of their keys and look each up one by one, which takes a vocabulary's square.
+  using Object = nlohmann::json;
+  const Object change = Object::parse(read(folder / "variant.json"));
+  Object base = Object::parse(definition(folder.parent_path() / change["base"].get<std::string>()));
+  const auto replace = [&](const char* members, Object& target) {
     if (!change.contains(members)) return;
     for (const auto& [key, value] : change[members].items()) target[key] = value;
   };
