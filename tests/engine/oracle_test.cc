@@ -71,7 +71,8 @@ TEST_P(Oracle, draft_logits_are_the_recorded_ones_for_both_hidden_states) {
   if (!std::filesystem::exists(file)) GTEST_SKIP() << "no MTP head";
   const auto expected = read_values(file);
   Decoder decoder(model, pool(), exact());
-  for (const auto& [kind, name] : {std::pair(MtpHidden::Pre, "mtp.logits.pre"), {MtpHidden::Post, "mtp.logits.post"}}) {
+  for (const auto& [kind, name] :
+       {std::pair(MtpHidden::Pre, "mtp.logits.pre"), std::pair(MtpHidden::Post, "mtp.logits.post")}) {
     InspectOptions options;
     options.mtp = kind;
     const auto got = inspect(decoder, model->backbone(), ids_of(facts["mtp"]["sequence_ids"]), options);
