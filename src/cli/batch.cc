@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <deque>
 
 #include "base/file_system.h"
@@ -40,6 +41,47 @@ uint64_t count_of(const Json& request, const char* key, uint64_t fallback) {
   return found->get<uint64_t>();
 }
 
+// A key that is not known would be a wish that nobody fulfils.
+void check_keys(const Json& request) {
+  constexpr std::string_view kKeys[] = {"id",
+                                        "messages",
+                                        "prompt",
+                                        "ids",
+                                        "n",
+                                        "skill",
+                                        "task",
+                                        "blend",
+                                        "temperature",
+                                        "top_k",
+                                        "top_p",
+                                        "min_p",
+                                        "repeat_penalty",
+                                        "presence_penalty",
+                                        "seed",
+                                        "greedy",
+                                        "ignore_eos",
+                                        "raw",
+                                        "system",
+                                        "tools",
+                                        "documents",
+                                        "enable_thinking"};
+  for (const auto& [key, value] : request.items()) {
+    if (std::find(std::begin(kKeys), std::end(kKeys), key) == std::end(kKeys)) {
+      fail(ErrorKind::Usage, "unknown key '{}'", printable(key, 60));
+    }
+  }
+  if (request.contains("messages") + request.contains("prompt") + request.contains("ids") != 1) {
+    fail(ErrorKind::Parse, "expected one of 'messages', 'prompt' and 'ids'");
+  }
+}
+
+bool flag_of(const Json& request, const char* key, bool fallback) {
+  const auto found = request.find(key);
+  if (found == request.end() || found->is_null()) return fallback;
+  if (!found->is_boolean()) fail(ErrorKind::Parse, "'{}' is neither true nor false", key);
+  return found->get<bool>();
+}
+
 // The prompt of a request in the forms that routing may ask for.
 engine::RoutePrompt prompt_of(const engine::Model& model, const Json& request) {
   engine::RoutePrompt prompt;
@@ -57,8 +99,12 @@ engine::RoutePrompt prompt_of(const engine::Model& model, const Json& request) {
     }
     if (prompt.raw.empty()) prompt.raw = prompt.chat;
   } else if (request.contains("prompt")) {
-    prompt.raw = engine::encode_text(model, *text_of(request, "prompt"));
-    prompt.chat = prompt.raw;
+    // As `run -p`: a question where the file has a template, a text to complete where it has none.
+    const std::string text = text_of(request, "prompt").value_or("");
+    prompt.raw = engine::encode_text(model, text);
+    prompt.chat = flag_of(request, "raw", false)
+                      ? prompt.raw
+                      : engine::encode_prompt(model, text, text_of(request, "system").value_or(""));
   } else if (request.contains("ids")) {
     const Json& ids = request["ids"];
     if (!ids.is_array()) fail(ErrorKind::Parse, "'ids' is no list");
@@ -68,8 +114,6 @@ engine::RoutePrompt prompt_of(const engine::Model& model, const Json& request) {
       prompt.chat.push_back(id.get<uint32_t>());
     }
     prompt.raw = prompt.chat;
-  } else {
-    fail(ErrorKind::Parse, "expected 'messages', 'prompt' or 'ids'");
   }
   return prompt;
 }
@@ -85,7 +129,8 @@ engine::GenerateOptions options_of(const Json& request, const engine::GenerateOp
   s.repetition_penalty = number_of(request, "repeat_penalty", s.repetition_penalty);
   s.presence_penalty = number_of(request, "presence_penalty", s.presence_penalty);
   if (request.contains("seed") && !request["seed"].is_null()) s.seed = count_of(request, "seed", 0);
-  if (request.contains("ignore_eos")) options.ignore_eos = request["ignore_eos"] == true;
+  options.ignore_eos = flag_of(request, "ignore_eos", defaults.ignore_eos);
+  if (flag_of(request, "greedy", false)) s.temperature = 0;
   s.check();
   return options;
 }
@@ -144,7 +189,8 @@ int run_batch(const Arguments& arguments) {
   model_flags.declare(flags);
   flags
       .positional("input", input,
-                  "requests: {\"id\"?, \"messages\" | \"prompt\" | \"ids\", \"n\"?, \"skill\"?, \"task\"?, sampling…}")
+                  "requests: {\"id\"?, \"messages\" | \"prompt\" | \"ids\", \"n\"?, \"skill\"?, \"task\"?, \"blend\"?, "
+                  "\"raw\"?, sampling…}; - is standard input")
       .option("-o,--output", output, "file to write (default: standard output)")
       .option("--parallel", parallel, "sequences decoded together (default 8)")
       .option("-n,--tokens", tokens, "tokens at most, for rows that don't say (default 1024)")
@@ -175,8 +221,10 @@ int run_batch(const Arguments& arguments) {
       const Json request = parse_json(line, "request");
       if (!request.is_object()) fail(ErrorKind::Parse, "request: expected a JSON object");
       if (request.contains("id")) row.id = request["id"];
+      check_keys(request);
       const engine::RoutePrompt prompt = prompt_of(model, request);
-      row.binding = session.binding(text_of(request, "skill"), text_of(request, "task"), &prompt);
+      row.binding =
+          session.binding(text_of(request, "skill"), text_of(request, "task"), text_of(request, "blend"), &prompt);
       engine::Request one;
       one.prompt = prompt.chat;
       one.binding = row.binding;

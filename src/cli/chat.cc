@@ -29,7 +29,7 @@ void AnswerPrinter::close() {
   if (print_) fmt::print("{}\n", rest);
 }
 
-void print_closing_line(const engine::Generated& answer, const engine::Binding& binding) {
+void print_closing_line(const engine::Generated& answer, const engine::Binding& binding, const std::string& remarks) {
   const Style style = style_of(stdout);
   const auto rate = [](uint64_t count, double seconds) {
     return seconds > 0 ? static_cast<double>(count) / seconds : 0.0;
@@ -40,7 +40,8 @@ void print_closing_line(const engine::Generated& answer, const engine::Binding& 
   line += fmt::format(" · prompt {} at {:.0f}/s", answer.prompt_tokens, rate(fresh, answer.prompt_seconds));
   if (answer.drafted > 0) line += fmt::format(" · drafts {} of {} accepted", answer.accepted, answer.drafted);
   if (!binding.skill().empty()) line += fmt::format(" · skill {}", binding.skill());
-  if (!binding.task().empty()) line += fmt::format(" · mask {}", binding.task());
+  if (!binding.task().empty()) line += fmt::format(" · mask {}", printable(binding.task(), 60));
+  if (!remarks.empty()) line += " · " + remarks;
   fmt::print("{}[{} · {}]{}\n", style.dim, line, engine::name(answer.finish), style.reset);
 }
 
@@ -156,7 +157,7 @@ int converse(Session& session, const engine::GenerateOptions& options, const std
           session.decoder(), prompt, binding, options, interruption(), [&](uint32_t id) { return printer.token(id); },
           &prefixes, session.mtp());
       printer.close();
-      print_closing_line(answer, *binding);
+      print_closing_line(answer, *binding, session.remarks());
       interruption().reset();
       messages.push_back({{"role", "assistant"}, {"content", printer.text()}});
     } catch (const Error& error) {

@@ -26,7 +26,7 @@ class AnswerPrinter {
 };
 
 /// "[12 tokens · prompt 24 at 1,200/s · 85.3 tok/s · stop]", dimmed.
-void print_closing_line(const engine::Generated& answer, const engine::Binding& binding);
+void print_closing_line(const engine::Generated& answer, const engine::Binding& binding, const std::string& remarks);
 
 /// A conversation on the terminal, with history; Ctrl-C stops the answer, not the program.
 int converse(Session& session, const engine::GenerateOptions& options, const std::string& system, bool raw);

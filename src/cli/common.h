@@ -19,7 +19,7 @@ struct Common {
     flags.option("--threads", threads, "threads to use (default: what the machine and its control groups allow)");
   }
   void declare_progress(Flags& flags) {
-    flags.flag("-q,--quiet", quiet, "no progress");
+    flags.flag("-q,--quiet", quiet, "no progress and no closing line");
     flags.flag("-v,--verbose", verbose, "say more");
   }
   std::unique_ptr<Progress> progress() const { return terminal_progress(quiet || json); }

@@ -48,14 +48,25 @@ std::vector<convert::QuantFor> patterns(const std::vector<std::string>& rules) {
   return parsed;
 }
 
-void declare_quant(Flags& flags, convert::ConvertOptions& options, std::vector<std::string>& rules) {
-  flags.option("--quant", options.quant, "f32, bf16, f16, q8, q8_2f, q4, q4t, q4tp, vbit, q1, q1p, q1s, q1t")
+void declare_quant(Flags& flags, convert::ConvertOptions& options, std::vector<std::string>& rules,
+                   std::optional<double>& shard_max_gb) {
+  flags.option("--quant", options.quant, "f32, bf16, f16, q8, q8_2f, q4, q4t, q4tp, vbit, vbit8, q1, q1p, q1s, q1t")
       .repeated("--quant-for", rules,
                 "'GLOB=QUANT': another dtype for the tensors whose name fits; the last match wins")
       .option("--mean-bits", options.mean_bits, "vbit: bits per weight on average, 3 to 8")
       .option("--keep", options.keep, "q1s, q1t: share of weights kept as outliers")
       .flag("--vbit-flat", options.vbit_flat, "vbit: every expert its own budget")
-      .option("--shard-max-gb", options.shard_max_gb, "write a set of files of at most about this size");
+      .option("--shard-max-gb", shard_max_gb, "write a set of files of at most about this size");
+}
+
+void check_numbers(const convert::ConvertOptions& options, bool sharded) {
+  if (!(options.mean_bits >= 3 && options.mean_bits <= 8))
+    fail(ErrorKind::Usage, "--mean-bits {}: expected 3 to 8", options.mean_bits);
+  if (options.keep >= 0 ? options.keep > 0.25 : options.keep != -1)
+    fail(ErrorKind::Usage, "--keep {}: expected 0 to 0.25", options.keep);
+  if (sharded && !(options.shard_max_gb > 0 && options.shard_max_gb < 1e9)) {
+    fail(ErrorKind::Usage, "--shard-max-gb {}: expected a size above 0", options.shard_max_gb);
+  }
 }
 
 void one_bit_warning(const convert::ConvertOptions& options, std::vector<std::string>& warnings) {
@@ -99,6 +110,7 @@ int run_convert(const Arguments& arguments) {
   convert::ConvertOptions options;
   std::string source, output;
   std::vector<std::string> rules;
+  std::optional<double> shard_max_gb;
   bool dry_run = false;
   Flags flags("convert", "Turn a Hugging Face directory or a GGUF file into one CMF file",
               {"cortiq convert ./Qwen3-0.6B -o qwen3.cmf",
@@ -110,15 +122,19 @@ int run_convert(const Arguments& arguments) {
       .option("--route-stats", options.route_stats, "vbit: expert counts that weigh the shared budget")
       .option("--defrag", options.defrag, "directory with ffn_keep.npy and tensors/*.npy: cut the dead neurons")
       .flag("--allow-unknown", options.allow_unknown, "leave out tensors that the family does not know");
-  declare_quant(flags, options, rules);
+  declare_quant(flags, options, rules, shard_max_gb);
   common.declare_json(flags);
   common.declare_threads(flags);
   common.declare_progress(flags);
   if (!flags.parse(arguments)) return 0;
+  options.shard_max_gb = shard_max_gb.value_or(0);
+  check_numbers(options, shard_max_gb.has_value());
   codec::parse_quant(options.quant);
   options.quant_for = patterns(rules);
   if (!dry_run) check_output(output, {source});
 
+  if (source.ends_with(".cmf"))
+    fail(ErrorKind::Usage, "{}: is a CMF file already; cortiq requant changes its dtypes", source);
   const auto pool = make_pool(common.threads);
   const convert::Plan plan = convert::make_plan(source, options, *pool);
   std::vector<std::string> extra;
@@ -177,17 +193,20 @@ int run_requant(const Arguments& arguments) {
   request.options.quant.clear();
   std::string output;
   std::vector<std::string> rules;
+  std::optional<double> shard_max_gb;
   Flags flags(
       "requant", "Re-encode a file's tensors, from any dtype to any",
       {"cortiq requant model.cmf -o small.cmf --quant q4tp", "cortiq requant m.cmf -o m2.cmf --quant-for '*mlp*=q4t'"});
   flags.positional("file", request.input, "CMF file, or any shard of a set")
       .option("-o,--output", output, "file to write");
-  declare_quant(flags, request.options, rules);
+  declare_quant(flags, request.options, rules, shard_max_gb);
   common.declare_json(flags);
   common.declare_threads(flags);
   common.declare_progress(flags);
   if (!flags.parse(arguments)) return 0;
   if (!request.options.quant.empty()) codec::parse_quant(request.options.quant);
+  request.options.shard_max_gb = shard_max_gb.value_or(0);
+  check_numbers(request.options, shard_max_gb.has_value());
   request.options.quant_for = patterns(rules);
   if (request.options.quant.empty() && rules.empty()) fail(ErrorKind::Usage, "give --quant or --quant-for");
   check_output(output, {request.input});

@@ -57,23 +57,25 @@ int run_moe_mask(const Arguments& arguments) {
       .option("-o,--output", target.output, "file to write (default: append in place)");
   common.declare_json(flags);
   if (!flags.parse(arguments)) return 0;
-  if (name.empty()) fail(ErrorKind::Usage, "--name: the mask needs one");
+  skills::check_mask_name(name);
   if (!target.output.empty()) check_output(target.output, {target.path});
   cmf::Mask mask;
+  std::vector<std::string> warnings;
   {
     const auto set = cmf::FileSet::open(target.path);
-    mask = skills::expert_mask(*set, skills::expert_stats(*set, stats), cover, name);
+    mask = skills::expert_mask(*set, skills::expert_stats(*set, stats), cover, name, warnings);
   }
   const double sparsity = mask.sparsity;
   const auto report = skills::add_mask(target, std::move(mask), false);
+  warnings.insert(warnings.end(), report.warnings.begin(), report.warnings.end());
   if (common.json) {
     Json document = {
         {"file", target.output.empty() ? target.path : target.output}, {"name", name}, {"sparsity", sparsity}};
-    add_warnings(document, report.warnings);
+    add_warnings(document, warnings);
     print_json(document);
     return 0;
   }
-  for (const auto& one : report.warnings) warn(one);
+  for (const auto& one : warnings) warn(one);
   fmt::print("{}: mask '{}' closes {:.0f}% of the experts\n", target.output.empty() ? target.path : target.output,
              printable(name), 100 * sparsity);
   return 0;

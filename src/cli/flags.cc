@@ -2,7 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
+#include <functional>
 
 #include "base/error.h"
 #include "base/nearest.h"
@@ -36,6 +38,24 @@ CLI::Option* add(CLI::App& app, std::vector<std::string>& known, const std::stri
   return app.add_option(names, target, help);
 }
 
+// The library wraps -1 to a huge number; here a whole number is digits and nothing else.
+void whole_number(CLI::App& app, std::vector<std::string>& known, const std::string& names, const std::string& help,
+                  const std::function<void(uint64_t)>& set) {
+  for (auto& one : CLI::detail::split(names, ',')) known.push_back(one);
+  app.add_option_function<std::string>(
+         names,
+         [names, set](const std::string& word) {
+           uint64_t value = 0;
+           const auto [end, code] = std::from_chars(word.data(), word.data() + word.size(), value);
+           if (code != std::errc() || end != word.data() + word.size()) {
+             throw CLI::ConversionError(names + ": '" + printable(word, 40) + "' is no whole number from 0 on");
+           }
+           set(value);
+         },
+         help)
+      ->type_name("N");
+}
+
 }  // namespace
 
 Flags& Flags::positional(const std::string& name, std::string& target, const std::string& help, bool required) {
@@ -59,11 +79,11 @@ Flags& Flags::option(const std::string& names, std::optional<std::string>& targe
   return *this;
 }
 Flags& Flags::option(const std::string& names, uint64_t& target, const std::string& help) {
-  add(state_->app, state_->names, names, target, help);
+  whole_number(state_->app, state_->names, names, help, [&target](uint64_t value) { target = value; });
   return *this;
 }
 Flags& Flags::option(const std::string& names, std::optional<uint64_t>& target, const std::string& help) {
-  add(state_->app, state_->names, names, target, help);
+  whole_number(state_->app, state_->names, names, help, [&target](uint64_t value) { target = value; });
   return *this;
 }
 Flags& Flags::option(const std::string& names, double& target, const std::string& help) {

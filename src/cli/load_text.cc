@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file_system.h"
 #include "base/json.h"
+#include "cli/terminal.h"
 #include "cmf/file.h"
 #include "convert/source.h"
 
@@ -30,6 +31,11 @@ std::shared_ptr<const text::Tokenizer> load_tokenizer(const std::string& path) {
   if (path.ends_with(".gguf")) return text::Tokenizer::parse(convert::open_checkpoint(path).tokenizer_json, path);
   const std::string file = is_directory(path) ? join_path(path, "tokenizer.json") : path;
   return text::Tokenizer::parse(files.read_all(file), file);
+}
+
+std::optional<uint64_t> vocabulary_rows(const std::string& path) {
+  if (!path.ends_with(".cmf")) return std::nullopt;
+  return cmf::FileSet::open(path)->header().arch.vocab_size;
 }
 
 std::string load_template_source(const std::string& path) {
@@ -66,7 +72,9 @@ void for_each_line(FunctionRef<void(const std::string&)> body) {
   std::string line;
   while (std::getline(std::cin, line)) {
     if (!line.empty()) body(line);
+    if (std::ferror(stdout) != 0) fail(ErrorKind::Io, "standard output: could not be written");
   }
+  interruption().check();  // a signal ends the wait like the end of the input
 }
 
 }  // namespace cortiq::cli

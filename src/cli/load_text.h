@@ -1,5 +1,7 @@
 #pragma once
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/function_ref.h"
@@ -10,6 +12,9 @@ namespace cortiq::cli {
 
 /// The tokenizer of a .cmf, a .gguf, a directory with a tokenizer.json, or a tokenizer.json itself.
 std::shared_ptr<const text::Tokenizer> load_tokenizer(const std::string& path);
+
+/// Rows of a .cmf's embedding, which bound its ids; nothing for other paths.
+std::optional<uint64_t> vocabulary_rows(const std::string& path);
 
 /// The template source of a .cmf, a directory, a tokenizer_config.json or a .jinja file; Unsupported if there is none.
 std::string load_template_source(const std::string& path);

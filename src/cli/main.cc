@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <new>
+#include <system_error>
 
 #include "base/cpu.h"
 #include "base/error.h"
@@ -46,12 +47,10 @@ int dispatch(const Arguments& arguments) {
 
 int report(ErrorKind kind, std::string_view sentence) {
   const Style style = style_of(stderr);
-  std::string line(sentence);
-  for (char& c : line) {
-    if (c == '\n' || c == '\r') c = ' ';
-  }
   std::fflush(stdout);
-  fmt::print(stderr, "{}error:{} {}: {}\n", style.red, style.reset, name(kind), line);
+  // fputs and not fmt::print, which throws when stderr cannot be written either.
+  std::fputs(fmt::format("{}error:{} {}: {}\n", style.red, style.reset, name(kind), one_line(sentence)).c_str(),
+             stderr);
   if (kind == ErrorKind::Cancelled) return 130;
   return kind == ErrorKind::Usage ? 2 : 1;
 }
@@ -63,13 +62,16 @@ int main(const Arguments& arguments) {
   watch_signals();
   try {
     const int status = dispatch(arguments);
-    if (std::fflush(stdout) != 0) fail(ErrorKind::Io, "standard output: could not be written to the end");
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+      fail(ErrorKind::Io, "standard output: could not be written to the end");
     return status;
   } catch (const Error& error) {
     return report(error.kind(), error.what());
   } catch (const std::bad_alloc&) {
     return report(ErrorKind::Io,
                   "out of memory; a smaller model, a shorter context or fewer parallel sequences need less");
+  } catch (const std::system_error& error) {  // what fmt::print throws
+    return report(ErrorKind::Io, fmt::format("standard output: {}", error.what()));
   } catch (const std::exception& error) {
     return report(ErrorKind::Io, fmt::format("unexpected: {}", error.what()));
   }

@@ -61,7 +61,7 @@ int mask_add(const Arguments& arguments) {
       .option("-o,--output", target.output, "file to write (default: append in place)");
   common.declare_json(flags);
   if (!flags.parse(arguments)) return 0;
-  if (name.empty()) fail(ErrorKind::Usage, "--name: the mask needs one");
+  skills::check_mask_name(name);
   if (priority != "Fallback" && priority != "Normal" && priority != "Primary") {
     fail(ErrorKind::Usage, "--priority {}: use Fallback, Normal or Primary", printable(priority, 40));
   }
@@ -169,7 +169,8 @@ int run_masks(const Arguments& arguments) {
     fmt::print("{}: no masks\n", path);
   } else {
     table.print(stdout);
-    fmt::print("default task: {}\n", printable(file->masks().default_task));
+    const std::string& task = file->masks().default_task;
+    fmt::print("default task: {}\n", task.empty() ? "none" : printable(task));
   }
   return 0;
 }

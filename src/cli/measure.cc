@@ -64,8 +64,8 @@ int skill_measure(const std::vector<std::string>& arguments) {
   engine::Perplexity backbone, overlaid;
   {
     Session session(model_flags, common);
-    backbone = data.measure(session, session.binding("none", "none", nullptr), *progress);
-    overlaid = data.measure(session, session.binding(id, std::nullopt, nullptr), *progress);
+    backbone = data.measure(session, session.binding("none", "none", std::nullopt, nullptr), *progress);
+    overlaid = data.measure(session, session.binding(id, std::nullopt, std::nullopt, nullptr), *progress);
   }
   const Json quality = {{"metric", "ppl"},
                         {"backbone", rounded(backbone.ppl())},
@@ -109,8 +109,8 @@ int mask_measure(const std::vector<std::string>& arguments) {
   engine::Perplexity dense, masked;
   {
     Session session(model_flags, common);
-    dense = data.measure(session, session.binding("none", "none", nullptr), *progress);
-    masked = data.measure(session, session.binding("none", name, nullptr), *progress);
+    dense = data.measure(session, session.binding("none", "none", std::nullopt, nullptr), *progress);
+    masked = data.measure(session, session.binding("none", name, std::nullopt, nullptr), *progress);
   }
   const Json quality = {{"metric", "heldout_ppl_ratio"},
                         {"value", rounded(dense.ppl() / masked.ppl())},

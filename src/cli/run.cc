@@ -17,7 +17,8 @@ struct RunFlags {
   bool raw = false, ignore_eos = false;
 };
 
-Json document_of(const Session& session, const engine::Generated& answer, const engine::Binding& binding, bool text) {
+Json document_of(const Session& session, const engine::Generated& answer, const engine::Binding& binding, bool text,
+                 const std::vector<std::string>& warnings) {
   Json document = {{"ids", answer.ids},
                    {"text", text ? Json(engine::decode_answer(session.model(), answer.ids)) : Json(nullptr)},
                    {"finish", engine::name(answer.finish)},
@@ -33,7 +34,8 @@ Json document_of(const Session& session, const engine::Generated& answer, const 
   }
   document["skill"] = binding.skill().empty() ? Json(nullptr) : Json(binding.skill());
   document["task"] = binding.task().empty() ? Json(nullptr) : Json(binding.task());
-  add_warnings(document, session.warnings());
+  if (!session.remarks().empty()) document["remarks"] = session.remarks();
+  add_warnings(document, warnings);
   return document;
 }
 
@@ -50,13 +52,15 @@ int one_shot(Session& session, const RunFlags& flags, const engine::GenerateOpti
     if (text.empty()) fail(ErrorKind::Usage, "the prompt is empty");
     route.raw = engine::encode_text(model, text);
     const bool completion = flags.raw || !model.chat_template();
-    if (completion && !flags.raw) warn("the file has no chat template: the prompt is completed as plain text");
+    if (completion && !flags.raw)
+      notes.push_back("the file has no chat template: the prompt is completed as plain text");
     prompt = completion ? route.raw : engine::encode_prompt(model, text, flags.system.value_or(""));
     route.chat = prompt;
   }
   const auto binding = session.binding(&route);
+  notes.insert(notes.end(), session.warnings().begin(), session.warnings().end());
   if (!flags.common.json) {
-    for (const auto& one : session.warnings()) warn(one);
+    for (const auto& one : notes) warn(one);
   }
   AnswerPrinter printer(model, !flags.common.json && model.tokenizer() != nullptr);
   const engine::Generated answer = engine::generate(
@@ -64,10 +68,10 @@ int one_shot(Session& session, const RunFlags& flags, const engine::GenerateOpti
       nullptr, session.mtp());
   session.finish();
   if (flags.common.json) {
-    print_json(document_of(session, answer, *binding, model.tokenizer() != nullptr));
+    print_json(document_of(session, answer, *binding, model.tokenizer() != nullptr, notes));
   } else if (model.tokenizer()) {
     printer.close();
-    print_closing_line(answer, *binding);
+    if (!flags.common.quiet) print_closing_line(answer, *binding, session.remarks());
   } else {
     fmt::print("{}\n", fmt::join(answer.ids, ","));
   }

@@ -132,19 +132,28 @@ void Session::note(const std::vector<std::string>& sentences) {
 }
 
 std::shared_ptr<const engine::Binding> Session::binding(const engine::RoutePrompt* prompt) {
-  return binding(std::nullopt, std::nullopt, prompt);
+  return binding(std::nullopt, std::nullopt, std::nullopt, prompt);
+}
+
+std::string Session::remarks() const {
+  std::string text = blended_;
+  if (!experts_.empty()) text += std::string(text.empty() ? "" : " · ") + "experts restricted";
+  return text;
 }
 
 std::shared_ptr<const engine::Binding> Session::binding(const std::optional<std::string>& skill,
                                                         const std::optional<std::string>& task,
+                                                        const std::optional<std::string>& blend_wish,
                                                         const engine::RoutePrompt* prompt) {
+  if (blend_wish && skill && *skill != "none") fail(ErrorKind::Usage, "blend and skill exclude each other");
+  if (flags_.blend && flags_.skill != "none") fail(ErrorKind::Usage, "--blend and --skill exclude each other");
+  const std::optional<std::string> mixture = blend_wish ? blend_wish : skill ? std::nullopt : flags_.blend;
   engine::BindingSpec spec;
   spec.skill = skill.value_or(flags_.skill);
   spec.task = task ? task : flags_.task;
   spec.experts = experts_;
-  const bool blend = flags_.blend && !skill;
-  if (blend && flags_.skill != "none") fail(ErrorKind::Usage, "--blend and --skill exclude each other");
-  const bool automatic = blend ? *flags_.blend == "auto" : spec.skill == "auto";
+  const bool blend = mixture.has_value();
+  const bool automatic = blend ? *mixture == "auto" : spec.skill == "auto";
   if (automatic) {
     if (prompt == nullptr) fail(ErrorKind::Usage, "auto chooses by the prompt; this command needs a named skill");
     const engine::Routing routing = engine::route(*decoder_, *prompt);
@@ -157,9 +166,13 @@ std::shared_ptr<const engine::Binding> Session::binding(const std::optional<std:
       spec.skill = *routing.choice;
     }
   } else if (blend) {
-    spec.blend = engine::parse_blend(*flags_.blend);
+    spec.blend = engine::parse_blend(*mixture);
   }
   if (blend) spec.skill = "none";
+  blended_.clear();
+  for (const auto& [id, weight] : spec.blend) {
+    blended_ += fmt::format("{}{}:{:.3g}", blended_.empty() ? "blend " : ",", id, weight);
+  }
 
   std::string key = spec.skill + "\n" + spec.task.value_or("\t");
   for (const auto& [id, weight] : spec.blend) key += fmt::format("\n{}:{}", id, weight);

@@ -60,7 +60,10 @@ class Session {
   /// The same with a row's own wishes in place of the command line's.
   std::shared_ptr<const engine::Binding> binding(const std::optional<std::string>& skill,
                                                  const std::optional<std::string>& task,
+                                                 const std::optional<std::string>& blend,
                                                  const engine::RoutePrompt* prompt);
+  /// What of a run a binding's skill and mask do not say: "blend sql:0.62,json:0.38", "experts restricted".
+  std::string remarks() const;
 
   /// Warnings of the model and of every binding so far, each once.
   const std::vector<std::string>& warnings() const noexcept { return warnings_; }
@@ -78,6 +81,7 @@ class Session {
   engine::ExpertCounts counts_;
   std::string counts_file_;
   std::vector<std::string> warnings_;
+  std::string blended_;  // the last blend that was bound
   double load_seconds_ = 0;
 };
 

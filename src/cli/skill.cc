@@ -26,10 +26,12 @@ int skill_add(const Arguments& arguments) {
   std::string id, name;
   std::optional<std::string> tensors, donor, base, lora, selection, quant;
   std::optional<double> min_delta;
-  Flags flags("skill add", "Append a skill: full tensors that replace the backbone's while it is active",
-              {"cortiq skill add base.cmf --id sql --donor ./sql-finetune",
-               "cortiq skill add base.cmf --id style --lora ./adapter",
-               "cortiq skill add base.cmf --id x --tensors x.safetensors --quant q8 -o with-x.cmf"});
+  Flags flags(
+      "skill add",
+      "Append a skill: full tensors that replace the backbone's while it is active (an id that is there is replaced)",
+      {"cortiq skill add base.cmf --id sql --donor ./sql-finetune",
+       "cortiq skill add base.cmf --id style --lora ./adapter",
+       "cortiq skill add base.cmf --id x --tensors x.safetensors --quant q8 -o with-x.cmf"});
   flags.positional("file", target.path, "CMF file")
       .option("--id", id, "letters, digits, _ and -")
       .option("--name", name, "a name for people")
@@ -50,6 +52,8 @@ int skill_add(const Arguments& arguments) {
   if (sources > 1) fail(ErrorKind::Usage, "give one of --donor, --tensors and --lora");
   if (sources == 0 && !selection) fail(ErrorKind::Usage, "give --donor, --tensors or --lora, or a --selection alone");
   if (!target.output.empty()) check_output(target.output, {target.path});
+  if (min_delta && !(*min_delta >= 0 && *min_delta < 1e9))
+    fail(ErrorKind::Usage, "--min-delta {}: expected 0 or more", *min_delta);
   std::optional<codec::Quant> dtype;
   if (quant) dtype = codec::parse_quant(*quant);
   std::optional<Json> chosen;
@@ -111,6 +115,7 @@ int skill_select(const Arguments& arguments) {
   common.declare_progress(flags);
   if (!flags.parse(arguments)) return 0;
   skills::check_skill_id(id);
+  if (options.rank > 8) fail(ErrorKind::Usage, "--rank {}: at most 8", options.rank);
   if (prompts.empty()) fail(ErrorKind::Usage, "--prompts: name a file of examples");
   if (!target.output.empty()) check_output(target.output, {target.path, prompts});
   const auto rows = skills::read_rows(prompts);

@@ -143,10 +143,17 @@ std::unique_ptr<Progress> terminal_progress(bool quiet) {
   return std::make_unique<Bar>();
 }
 
+std::string one_line(std::string_view sentence) {
+  std::string line = replace_invalid_utf8(sentence);
+  std::replace_if(
+      line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  return line;
+}
+
 void warn(std::string_view sentence) {
   if (!is_terminal(stderr)) return;
   const Style style = style_of(stderr);
-  fmt::print(stderr, "{}warning:{} {}\n", style.yellow, style.reset, sentence);
+  fmt::print(stderr, "{}warning:{} {}\n", style.yellow, style.reset, one_line(sentence));
 }
 
 Cancellation& interruption() {
@@ -191,8 +198,10 @@ std::string read_stdin(uint64_t limit) {
   size_t got;
   while ((got = std::fread(buffer, 1, sizeof buffer, stdin)) > 0) {
     all.append(buffer, got);
+    interruption().check();
     if (all.size() > limit) fail(ErrorKind::Io, "standard input: more than the {} bytes taken at most", limit);
   }
+  interruption().check();  // a signal ends the wait like the end of the input
   return all;
 }
 

@@ -41,6 +41,9 @@ std::string with_commas(uint64_t value);
 /// A bar with item, rate and time left on a terminal's stderr; Progress::none() elsewhere or when quiet.
 std::unique_ptr<Progress> terminal_progress(bool quiet);
 
+/// A sentence as one line of valid UTF-8, whatever paths and names it quotes.
+std::string one_line(std::string_view sentence);
+
 /// `warning: sentence` on stderr, when stderr is a terminal or `always` (cli.md: nothing but errors goes to a stderr
 /// that is no terminal; with --json warnings are in the document).
 void warn(std::string_view sentence);

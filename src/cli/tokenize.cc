@@ -34,7 +34,7 @@ Json encode_line(const text::Tokenizer& tokenizer, const Json& line, bool specia
   return tokenizer.encode(line.get_ref<const std::string&>(), special);
 }
 
-Json decode_line(const text::Tokenizer& tokenizer, const Json& line, bool skip_special) {
+Json decode_line(const text::Tokenizer& tokenizer, const Json& line, bool skip_special, std::optional<uint64_t> rows) {
   if (!line.is_array()) fail(ErrorKind::Parse, "expected one JSON array of ids a line");
   text::Ids ids;
   for (const Json& id : line) {
@@ -42,6 +42,7 @@ Json decode_line(const text::Tokenizer& tokenizer, const Json& line, bool skip_s
       fail(ErrorKind::Bounds, "{} is no token id", printable(id.dump(), 40));
     }
     ids.push_back(id.get<uint32_t>());
+    if (rows && ids.back() >= *rows) fail(ErrorKind::Bounds, "{}: the model has {} ids", ids.back(), *rows);
   }
   return tokenizer.decode(ids, skip_special);
 }
@@ -66,11 +67,13 @@ int run_tokenize(const Arguments& arguments) {
   if (!flags.parse(arguments)) return 0;
   const auto tokenizer = load_tokenizer(path);
   for (const auto& note : tokenizer->notes()) warn(note);
+  const std::optional<uint64_t> rows = decode ? vocabulary_rows(path) : std::nullopt;
   if (jsonl) {
     for_each_line([&](const std::string& line) {
       try {
         const Json value = parse_json(line, "line");
-        print_json(decode ? decode_line(*tokenizer, value, skip_special) : encode_line(*tokenizer, value, special));
+        print_json(decode ? decode_line(*tokenizer, value, skip_special, rows)
+                          : encode_line(*tokenizer, value, special));
       } catch (const Error& error) {
         print_json({{"error", fmt::format("{}: {}", name(error.kind()), error.what())}});
       }

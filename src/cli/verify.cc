@@ -42,16 +42,17 @@ int run_verify(const Arguments& arguments) {
   const Style style = style_of(stdout);
   if (report.valid) {
     const double rate = static_cast<double>(report.bytes) / std::max(report.seconds, 1e-6) / 1e9;
-    fmt::print("{}valid{}  {}: {} tensors, {}, every hash right ({:.1f} GB/s)\n", style.green, style.reset, report.file,
-               with_commas(report.tensors), human_bytes(report.bytes), rate);
+    fmt::print("{}valid{}  {}: {} tensors, {}, every hash right ({:.1f} GB/s)\n", style.green, style.reset,
+               one_line(report.file), with_commas(report.tensors), human_bytes(report.bytes), rate);
     fmt::print("signature: {}\n", report.signature);
     return 0;
   }
   std::fflush(stdout);
   for (const auto& one : report.problems) {
-    fmt::print(stderr, "error: {}: {}: {}\n", name(one.kind), one.where.empty() ? report.file : one.where, one.message);
+    const std::string where = one.where.empty() ? report.file : one.where;
+    fmt::print(stderr, "error: {}: {}\n", name(one.kind), one_line(where + ": " + one.message));
   }
-  fmt::print("{}not valid{}  {}: {} problem{}\n", style.red, style.reset, report.file, report.problems.size(),
+  fmt::print("{}not valid{}  {}: {} problem{}\n", style.red, style.reset, one_line(report.file), report.problems.size(),
              report.problems.size() == 1 ? "" : "s");
   return 1;
 }

@@ -48,7 +48,7 @@ void check_masks(const File& file, std::vector<std::string>& out) {
   }
   const bool known = std::any_of(masks.masks.begin(), masks.masks.end(),
                                  [&](const Mask& mask) { return mask.name == masks.default_task; });
-  if (!masks.masks.empty() && !known && masks.default_task != kDefaultTask) {
+  if (!masks.masks.empty() && !known && !masks.default_task.empty() && masks.default_task != kDefaultTask) {
     out.push_back(
         fmt::format("{}: default_task '{}' is the name of no mask", file.path(), printable(masks.default_task, 60)));
   }

@@ -106,6 +106,13 @@ Mask open_mask(const Arch& arch, bool per_visit, bool with_experts) {
 
 Mask mask_from_json(const Json& rows, const Arch& arch, std::string_view what) {
   const Fields in(rows, "mask", what);
+  constexpr std::string_view kKeys[] = {"ffn_inactive",     "ffn_row_index",     "heads_inactive", "gates_closed",
+                                        "experts_routable", "has_expert_fields", "blob_hex"};
+  for (const auto& [key, value] : rows.items()) {
+    if (std::find(std::begin(kKeys), std::end(kKeys), key) == std::end(kKeys)) {
+      in.wrong(key, "no key of a mask; a misspelt one would leave everything active");
+    }
+  }
   if (in.find("blob_hex")) return mask_from_blob(in, arch);
   const std::string index = in.maybe_text("ffn_row_index").value_or("layer");
   if (!index.starts_with("layer") && !index.starts_with("visit")) {

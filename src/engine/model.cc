@@ -45,7 +45,7 @@ class ModelBuilder {
   WeightTable& weights() { return model_->weights_; }
 
   void refuse_what_is_not_executed() {
-    if ((model_->set().first().envelope().features & cmf::kSkillFile) != 0) {
+    if (model_->set().first().is_skill_file()) {
       fail(ErrorKind::Unsupported, "{} holds a skill alone: add it to its backbone with `cortiq skill apply`", file());
     }
     if (!arch_.unsupported.empty()) {

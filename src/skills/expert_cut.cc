@@ -228,10 +228,10 @@ CutReport cut_experts(const cmf::FileSet& set, const ExpertStats& stats, double 
   return report;
 }
 
-cmf::Mask expert_mask(const cmf::FileSet& set, const ExpertStats& stats, double cover, const std::string& name) {
+cmf::Mask expert_mask(const cmf::FileSet& set, const ExpertStats& stats, double cover, const std::string& name,
+                      std::vector<std::string>& warnings) {
   const cmf::Arch& arch = set.header().arch;
   const cmf::Moe& moe = moe_of(set);
-  std::vector<std::string> warnings;
   const ExpertSets keep = usable_sets(set, stats, cover, warnings);
   cmf::Mask mask;
   mask.name = name;

@@ -39,6 +39,7 @@ CutReport cut_experts(const cmf::FileSet& set, const ExpertStats& stats, double 
                       Progress& progress, const Cancellation& cancel);
 
 /// The mask that narrows routing to the same sets (`cortiq moe-mask`).
-cmf::Mask expert_mask(const cmf::FileSet& set, const ExpertStats& stats, double cover, const std::string& name);
+cmf::Mask expert_mask(const cmf::FileSet& set, const ExpertStats& stats, double cover, const std::string& name,
+                      std::vector<std::string>& warnings);
 
 }  // namespace cortiq::skills

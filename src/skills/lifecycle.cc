@@ -71,12 +71,18 @@ LifecycleReport export_skill(const cmf::FileSet& specialist, const cmf::FileSet&
   LifecycleReport report;
   std::vector<OutputTensor> tensors;
   std::vector<std::string> names;
+  // A file that holds a skill of this id means that one; other skills are not part of a specialist.
+  const std::string prefix = "skill." + id + ".";
+  const bool registered = specialist.header().skill(id) != nullptr;
   for (const cmf::Tensor& tensor : specialist.tensors()) {
-    const cmf::Tensor* twin = base.find(tensor.name);
+    const bool of_a_skill = tensor.name.starts_with("skill.");
+    if (registered != tensor.name.starts_with(prefix) || (of_a_skill && !registered)) continue;
+    const std::string target(registered ? tensor.name.substr(prefix.size()) : tensor.name);
+    const cmf::Tensor* twin = base.find(target);
     if (twin != nullptr && twin->hash == tensor.hash && twin->dtype == tensor.dtype && twin->shape == tensor.shape)
       continue;
-    tensors.push_back(copy_of(tensor));
-    names.emplace_back(tensor.name);
+    tensors.push_back(copy_of(tensor, target));
+    names.push_back(target);
     report.bytes += tensor.nbytes;
   }
   if (tensors.empty())

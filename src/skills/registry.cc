@@ -73,6 +73,16 @@ void check_skill_id(const std::string& id) {
   }
 }
 
+void check_mask_name(const std::string& name) {
+  if (name.empty()) fail(ErrorKind::Usage, "--name: the mask needs one");
+  if (name == "none" || name == "off") {
+    fail(ErrorKind::Usage, "--name {}: this word means dense; choose another name", name);
+  }
+  if (printable(name, SIZE_MAX) != name) {
+    fail(ErrorKind::Usage, "--name '{}': control characters have no place in a name", printable(name, 60));
+  }
+}
+
 RegistryReport add_skill(const Target& target, const std::string& id, const std::string& name,
                          const ReplacementSet* tensors, const std::optional<Json>& selection, const Json& provenance,
                          Progress& progress, const Cancellation& cancel) {

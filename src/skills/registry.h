@@ -23,6 +23,9 @@ struct RegistryReport {
 /// Refuses ids outside [A-Za-z0-9_-] and the words none, auto, backbone (decisions 22); Usage.
 void check_skill_id(const std::string& id);
 
+/// Refuses mask names that cannot be asked for: empty, none, off, or with control characters; Usage.
+void check_mask_name(const std::string& name);
+
 /// Appends a skill, or replaces the one of this id: full-shape tensors under skill.{id}.{name}, and its record. What
 /// the old record said and the new one does not say (name, selection, quality of unchanged tensors) is kept.
 /// `provenance` says where the tensors came from.
