@@ -126,6 +126,7 @@ TEST(DeltaRule, prefill_decoding_and_verification_give_the_same_bits) {
     const std::vector<float> want = whole.run(in, 0, in.n, Isa::Scalar, 1);
     for (const Isa isa : available_isas()) {
       for (const uint64_t batch : {1u, 2u, 3u, 5u, 60u, 64u, 100u, 200u}) {
+        if (isa == Isa::Scalar && batch != 3 && batch != 100) continue;  // slow, and one source for all
         Sequence split(g);
         std::vector<float> got;
         for (uint64_t t = 0; t < in.n; t += batch) {
