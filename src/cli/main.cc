@@ -61,6 +61,7 @@ int main(const Arguments& arguments) {
   guard_mappings();
   watch_signals();
   try {
+    active_isa();  // a wrong CORTIQ_ISA is a usage error here; kernels could only end the program
     const int status = dispatch(arguments);
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
       fail(ErrorKind::Io, "standard output: could not be written to the end");

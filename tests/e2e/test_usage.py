@@ -1,5 +1,7 @@
 """What the program says when it is used wrongly, and that it says it in one line with exit status 2."""
-from support import Case, cortiq, main
+import subprocess
+
+from support import NANO, PROGRAM, Case, cortiq, main
 
 
 class Usage(Case):
@@ -27,11 +29,22 @@ class Usage(Case):
     def test_directory_instead_of_file(self):
         self.refused("Io", "info", self.dir)
 
+    def test_unwritable_streams_are_an_error_and_no_crash(self):
+        with open("/dev/full", "w") as full:
+            for command, status in ((["--help"], 1), (["nonsense"], 2), (["tokenize", str(NANO), "--jsonl"], 1)):
+                done = subprocess.run([PROGRAM, *command], stdout=full, stderr=full, input=b'"a"\n')
+                self.assertEqual(done.returncode, status, command)
+
+    def test_negative_and_fractional_counts(self):
+        for flags in (["-n", "-1"], ["--seed", "-1"], ["--seed", "1.5"], ["--context", "x"]):
+            self.refused("Usage", "run", "x.cmf", "-p", "a", *flags, status=2)
+
     def test_missing_file(self):
         self.refused("Io", "info", self.dir / "none.cmf", naming="none.cmf")
 
     def test_unknown_instruction_set(self):
-        self.refused("Usage", "--version", env={"CORTIQ_ISA": "mmx"}, status=2, naming="mmx")
+        for command in (["--version"], ["verify", "x.cmf"], ["run", "x.cmf", "-p", "a"]):
+            self.refused("Usage", *command, env={"CORTIQ_ISA": "mmx"}, status=2, naming="mmx")
 
     def test_help_and_version_print_to_stdout(self):
         for arguments in (["--help"], ["--version"], ["convert", "--help"], ["mask", "--help"], ["skill", "--help"]):
