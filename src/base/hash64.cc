@@ -68,6 +68,7 @@ uint64_t hash64_finish(uint64_t fold, uint64_t length) noexcept { return fmix(fo
 uint64_t hash64(Bytes bytes) { return hash64_finish(hash64_piece(bytes, 0), bytes.size()); }
 
 void Hash64::update(Bytes bytes) {
+  if (bytes.empty()) return;  // its pointer may be null
   const uint8_t* at = bytes.data();
   uint64_t left = bytes.size();
   const uint64_t held = length_ % 8;
