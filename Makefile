@@ -3,7 +3,7 @@ JOBS ?= $(shell nproc)
 CTEST := ctest --output-on-failure --no-tests=error
 CONFIGURE = cmake --preset $(1) $(CMAKE_ARGS) -Wno-dev --log-level=WARNING
 
-.PHONY: help setup build demo test check bench fuzz lint format install parity clean
+.PHONY: help setup build demo test check bench fuzz lint format install clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -40,9 +40,6 @@ format: ## clang-format on every source
 PREFIX ?= /usr/local
 install: build ## library, headers, program, CMake and pkg-config files below PREFIX
 	@cmake --install build/release --prefix $(PREFIX)
-
-parity: build ## record tokenizer and template expectations anew with the genuine libraries and compare
-	@scripts/parity build/release/cortiq
 
 clean: ## remove every build
 	@rm -rf build
