@@ -31,7 +31,7 @@ fuzz: ## a bounded run of every fuzz target under address and undefined-behaviou
 	@scripts/setup --dev && $(call CONFIGURE,fuzz) && cmake --build --preset fuzz -j $(JOBS) && \
 	  scripts/fuzz build/fuzz $(FUZZ_SECONDS)
 
-lint: ## layers, file lengths, words that don't belong, formatting, static analysis of scripts
+lint: ## layers, file lengths, words that don't belong, formatting
 	@python3 scripts/lint.py
 
 format: ## clang-format on every source
