@@ -9,6 +9,7 @@
 #include "base/file_system.h"
 #include "cmf/skill_tensors.h"
 #include "convert/npy.h"
+#include "engine/weights.h"
 #include "skills/rewrite.h"
 
 namespace cortiq::skills {
@@ -112,7 +113,7 @@ BakeReport bake(const cmf::FileSet& base, const BakeOptions& options, const std:
                          if (overlay != overlays.end()) {
                            values = overlay_values(overlay->second, tensor.shape);
                          } else if (donor == replaced.end()) {
-                           values = values_of(base, tensor);
+                           values = engine::decode_all(base, tensor);
                          } else if (!cut) {
                            return donor->second.payload;
                          } else {

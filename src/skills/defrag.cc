@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "codec/quant.h"
+#include "engine/weights.h"
 #include "skills/rewrite.h"
 
 namespace cortiq::skills {
@@ -131,7 +132,7 @@ DefragReport defrag(const cmf::FileSet& set, const std::string& task, const std:
     if (rest == "mlp.gate_proj.weight") width[layer] = here.size();
     tensors.push_back({{std::string(tensor.name), cut->dtype, cut->shape}, nullptr, [&set, &tensor, &pool, cut, here] {
                          const std::vector<float> values =
-                             gather(values_of(set, tensor), tensor.shape, cut->axis, here);
+                             gather(engine::decode_all(set, tensor), tensor.shape, cut->axis, here);
                          return codec::of(cut->dtype).encode(values, cut->shape, {}, pool);
                        }});
   }

@@ -11,6 +11,7 @@
 #include "convert/dtypes.h"
 #include "convert/lora.h"
 #include "convert/safetensors.h"
+#include "engine/weights.h"
 #include "skills/rewrite.h"
 
 namespace cortiq::skills {
@@ -37,8 +38,8 @@ Weights open_weights(const std::string& path, ThreadPool& pool) {
     for (const cmf::Tensor& tensor : weights.set->tensors()) {
       if (tensor.name.starts_with("skill.")) continue;
       const cmf::FileSet* set = weights.set.get();
-      weights.tensors[std::string(tensor.name)] = {tensor.shape, [set, &tensor] { return values_of(*set, tensor); },
-                                                   &tensor};
+      weights.tensors[std::string(tensor.name)] = {
+          tensor.shape, [set, &tensor] { return engine::decode_all(*set, tensor); }, &tensor};
     }
     return weights;
   }
@@ -139,7 +140,7 @@ ReplacementSet from_donor(const cmf::FileSet& backbone, const std::string& donor
           Values again(values.size());
           codec::of(result.twin->dtype)
               .decode(Bytes(payload.data(), payload.size()), one.shape, 0, one.shape.rows(), again.data());
-          result.change = relative_change(again, values_of(backbone, *result.twin));
+          result.change = relative_change(again, engine::decode_all(backbone, *result.twin));
         }
       }
     }
@@ -213,7 +214,7 @@ ReplacementSet from_lora(const cmf::FileSet& backbone, const std::string& adapte
       if (found == base->tensors.end()) fail(ErrorKind::Parse, "{}: lacks '{}'", base_path, printable(target.name));
       values = found->second.read();
     } else {
-      values = values_of(backbone, *twin);
+      values = engine::decode_all(backbone, *twin);
     }
     lora.merge(target, values, twin->shape.rows(), twin->shape.cols(), pool);
     set.tensors.push_back(encoded(*twin, values, quant, pool));

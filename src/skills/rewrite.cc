@@ -48,12 +48,6 @@ cmf::Contents contents_of(const cmf::FileSet& source) {
   return contents;
 }
 
-std::vector<float> values_of(const cmf::FileSet& source, const cmf::Tensor& tensor) {
-  std::vector<float> values(tensor.shape.elements());
-  if (!values.empty()) cmf::decode_rows(source, tensor, 0, tensor.shape.rows(), values.data());
-  return values;
-}
-
 bool split_layer(std::string_view name, uint64_t& layer, std::string_view& rest) {
   constexpr std::string_view kPrefix = "model.layers.";
   if (!name.starts_with(kPrefix)) return false;
