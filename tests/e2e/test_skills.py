@@ -1,6 +1,8 @@
 """Skills, masks and expert cuts from outside, on the trained models of the repository."""
 import json
 import shutil
+import subprocess
+import sys
 
 from support import NANO, Case, cortiq, floats, main, read_safetensors
 
@@ -28,6 +30,22 @@ class Skills(Case):
         self.assertNotEqual(self.ask(file)["text"], SQL)
         self.assertEqual(self.ask(file)["skill"], None)
         self.refused("Usage", "run", file, "-p", "x", "--skill", "sq", naming=["sql", "json"], status=2)
+
+    def test_a_lora_adapter_computes_what_the_merged_checkpoint_computes(self):
+        adapter, merged, logits = self.dir / "adapter", self.dir / "merged", self.dir / "logits.safetensors"
+        made = [sys.executable, NANO.parents[1] / "scripts/make_lora.py", NANO, MODELS / "nano-sql", adapter, "--merged", merged]
+        subprocess.run([*map(str, made), "--rank", "4", "--alpha", "8"], check=True, stdout=subprocess.DEVNULL)
+        file = self.convert(quant="f32")
+        self.ok("skill", "add", file, "--id", "sql", "--lora", adapter)
+        self.assertEqual(self.ok_json("skill", "list", file, "--json")["skills"][0]["tensors"], 9)
+
+        def of(model, *flags):
+            self.ok("logits", model, "--text", QUESTION, "--exact", "-o", logits, *flags)
+            return floats(read_safetensors(logits)["logits"][2])
+
+        expected, said, base = of(self.convert(merged, "merged.cmf", quant="f32")), of(file, "--skill", "sql"), of(file)
+        self.assertLess(max(abs(a - b) for a, b in zip(said, expected)), 1e-3)
+        self.assertGreater(max(abs(a - b) for a, b in zip(base, expected)), 0.1)
 
     def test_mixed_batch_gives_each_row_what_it_gives_alone(self):
         file = self.swarm("q8")
