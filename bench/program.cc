@@ -18,7 +18,9 @@
 #include "convert/convert.h"
 #include "convert/safetensors_writer.h"
 #include "engine/bench.h"
+#include "engine/binding.h"
 #include "limits.h"
+#include "skills/registry.h"
 
 namespace {
 
@@ -124,6 +126,47 @@ std::string make_checkpoint(const fs::path& scratch) {
   return folder.string();
 }
 
+// What it costs that the next token comes from another skill: looking the binding up (at first: making it), and a token
+// of one sequence followed by a token of another, both under one skill or each under its own.
+void switch_skills(const std::string& file, const std::string& checkpoint, ThreadPool& pool) {
+  const std::vector<std::string> ids = {"first", "second"};
+  for (const std::string& id : ids) {
+    const fs::path donor = fs::path(checkpoint).parent_path() / (id + ".safetensors");
+    std::vector<convert::SafetensorsWriter::Declaration> tensors;
+    for (int layer = 5; layer < 8; ++layer)
+      tensors.push_back({fmt::format("model.layers.{}.mlp.gate_proj.weight", layer), {3072, 1024}, "BF16"});
+    convert::SafetensorsWriter writer(FileSystem::real(), donor.string(), tensors);
+    const std::vector<uint16_t> values(size_t{3072} * 1024, f32_to_bf16(id == "first" ? 0.01f : -0.01f));
+    for (size_t i = 0; i < tensors.size(); ++i)
+      writer.append_bytes({reinterpret_cast<const uint8_t*>(values.data()), values.size() * 2});
+    writer.finish();
+    const auto set = skills::from_safetensors(*cmf::FileSet::open(file), donor.string(), std::nullopt, pool,
+                                              Progress::none(), Cancellation::never());
+    skills::add_skill({file, ""}, id, id, &set, std::nullopt, Json::object(), Progress::none(), Cancellation::never());
+  }
+  const auto model = engine::Model::load(file);
+  const auto bind = [&](const std::string& id) {
+    return model->bind({.skill = id, .blend = {}, .task = {}, .experts = {}});
+  };
+  const double first = median_seconds(1, [&] { bind(ids[0]); });
+  const double again = median_seconds(1001, [&] { bind(ids[0]); });
+  engine::Decoder decoder(model, pool);
+  const auto pair = [&](const std::string& left, const std::string& right) {
+    const auto a = decoder.sequence(bind(left)), b = decoder.sequence(bind(right));
+    const auto token = [&](engine::Sequence& sequence) {
+      const uint32_t id = 7;
+      engine::Piece piece{&sequence, {&id, 1}, engine::Piece::Logits::Last};
+      decoder.forward({&piece, 1});
+    };
+    token(*a), token(*b);
+    return median_seconds(41, [&] { token(*a), token(*b); });
+  };
+  const double same = pair(ids[0], ids[0]), other = pair(ids[0], ids[1]);
+  line("skill: first binding", fmt::format("{:.3f} ms", first * 1e3), "target 1 ms");
+  line("skill: switching", fmt::format("{:.4f} ms", again * 1e3), "target 1 ms");
+  line("skill: two tokens, one skill / two", fmt::format("{:.2f} / {:.2f} ms", same * 1e3, other * 1e3), "");
+}
+
 }  // namespace
 
 int main(int count, char** values) {
@@ -180,6 +223,7 @@ int main(int count, char** values) {
          fmt::format("{:.0f}% of read bandwidth", 100 * result.decode_tokens_per_second *
                                                       static_cast<double>(result.decode_bytes_per_token) / bandwidth));
   }
+  switch_skills((scratch / "q8.cmf").string(), checkpoint, pool);
   if (count <= 1) fs::remove_all(scratch);
   return 0;
 }

@@ -50,7 +50,7 @@ TEST_P(OneResult, wherever_the_prompt_is_cut) {
   const auto ids = prompt_of(*model, 150);
   Decoder decoder(model, pool(), options());
   const auto whole = logits_of(decoder, binding, ids);
-  for (const uint64_t chunk : {1, 7, 64, 65, 149}) {
+  for (const uint64_t chunk : {1u, 7u, 64u, 65u, 149u}) {
     EXPECT_EQ(logits_of(decoder, binding, ids, chunk), whole) << chunk;
   }
 }
@@ -58,7 +58,7 @@ TEST_P(OneResult, wherever_the_prompt_is_cut) {
 TEST_P(OneResult, whatever_else_is_in_the_batch) {
   Decoder decoder(model, pool(), options());
   std::vector<std::vector<uint32_t>> prompts;
-  for (const uint64_t length : {3, 40, 1, 70, 12, 5, 33, 8}) prompts.push_back(prompt_of(*model, length, length));
+  for (const uint64_t length : {3u, 40u, 1u, 70u, 12u, 5u, 33u, 8u}) prompts.push_back(prompt_of(*model, length, length));
   std::vector<std::vector<uint32_t>> alone, together(prompts.size());
   for (const auto& prompt : prompts) alone.push_back(greedy(decoder, binding, prompt, 12).ids);
   Scheduler scheduler(decoder, 4);
@@ -81,7 +81,7 @@ TEST_P(OneResult, on_any_number_of_threads) {
   const auto ids = prompt_of(*model, 70);
   Decoder decoder(model, pool(), options());
   const auto expected = logits_of(decoder, binding, ids);
-  for (const size_t threads : {1, 3, 8}) {
+  for (const size_t threads : {1u, 3u, 8u}) {
     ThreadPool other(threads);
     Decoder with(model, other, options());
     EXPECT_EQ(logits_of(with, binding, ids), expected) << threads;

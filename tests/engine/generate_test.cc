@@ -19,7 +19,7 @@ TEST(Context, prompts_at_and_beyond_the_limit) {
   const auto model = Model::load(convert_case(oracle("dense/llama-tied-gqa")), options);
   ASSERT_EQ(model->context(), 64u);
   Decoder decoder(model, pool(), {});
-  for (const uint64_t length : {63, 64}) {
+  for (const uint64_t length : {63u, 64u}) {
     const Generated result = greedy(decoder, model->backbone(), some_ids(length, model->vocab(), 1), 10);
     EXPECT_EQ(result.ids.size(), 64 - length);
     EXPECT_EQ(result.finish, Finish::Length);
@@ -134,7 +134,7 @@ TEST_P(Drafts, never_change_an_id) {
   ASSERT_NE(model->mtp(), nullptr);
   Decoder decoder(model, pool(), {});
   uint64_t accepted = 0, rejected = 0;
-  for (const uint64_t length : {1, 20, 63, 130}) {
+  for (const uint64_t length : {1u, 20u, 63u, 130u}) {
     const auto prompt = some_ids(length, model->vocab(), length);
     const auto plain = greedy(decoder, model->backbone(), prompt, 150);
     EXPECT_EQ(plain.drafted, 0u);

@@ -19,7 +19,7 @@ void refused(ErrorKind kind, const std::string& named, const Change& change, uin
 }
 
 TEST(Load, the_unchanged_models_run) {
-  for (const uint64_t experts : {0, 4}) {
+  for (const uint64_t experts : {0u, 4u}) {
     const auto model = Model::load(MadeModel(64, 96, 2, experts).write());
     Decoder decoder(model, pool(), {});
     EXPECT_EQ(greedy(decoder, model->backbone(), {1, 2, 3}, 5).ids.size(), 5u);
@@ -113,7 +113,7 @@ TEST(Load, one_layer_sees_exactly_its_window) {
   made.arch.sliding_window = 4;
   const auto model = Model::load(made.write());
   Decoder decoder(model, pool(), exact());
-  for (const uint64_t length : {3, 4, 5, 8, 130}) {
+  for (const uint64_t length : {3u, 4u, 5u, 8u, 130u}) {
     std::vector<uint32_t> ids(length);
     for (uint64_t i = 0; i < length; ++i) ids[i] = static_cast<uint32_t>(i * 7 % 50);
     const auto expected = logits_of(decoder, model->backbone(), ids, 0, 1);
