@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "base/file_system.h"
+#include "base/huge_pages.h"
 
 namespace cortiq {
 namespace {
@@ -159,7 +160,9 @@ class RealFileSystem final : public FileSystem {
     if (facts.size > limit)
       fail(ErrorKind::Io, "{}: {} bytes, more than the {} expected at most", path, facts.size, limit);
     std::string content;
-    content.resize(facts.size);
+    content.reserve(facts.size + 1);
+    advise_huge_pages(content.data(), content.capacity());
+    content.resize(facts.size + 1);  // one more: the end is seen without growing
     size_t done = 0;
     while (true) {
       if (done == content.size()) {  // pipes and /proc report no size

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/huge_pages.h"
 #include "text/unicode.h"
 
 namespace cortiq::text {
@@ -23,7 +24,7 @@ size_t joint_bit(char32_t left, char32_t right) noexcept {
 
 Bpe::MergeReader::MergeReader(const Vocabulary& vocabulary, size_t prefix, size_t count, std::string where)
     : vocabulary_(vocabulary), prefix_(prefix), where_(std::move(where)) {
-  merges_.entries.reserve(count);
+  reserve_huge(merges_.entries, count);
   merges_.joints.assign(kJointWords, 0);
 }
 

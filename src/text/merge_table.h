@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/huge_pages.h"
 #include "text/string_hash.h"
 
 namespace cortiq::text {
@@ -24,6 +25,7 @@ class MergeTable {
   explicit MergeTable(std::vector<Entry> merges) : merges_(std::move(merges)) {
     size_t size = 16;
     while (size < merges_.size() * 2) size *= 2;
+    reserve_huge(slots_, size);
     slots_.resize(size, kFree);
     mask_ = size - 1;
     constexpr size_t kAhead = 16;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/huge_pages.h"
 #include "text/bpe.h"
 #include "text/fields.h"
 #include "text/pipeline.h"
@@ -107,13 +108,15 @@ class ModelReader {
   void read_vocabulary(dom::element value) {
     const std::string path = path_ + "/vocab";
     if (value.is_object()) {
-      vocabulary_.reserve(dom::object(value).size());
+      size_t count = 0, bytes = 0;
+      for (const auto& [token, id] : dom::object(value)) ++count, bytes += token.size();
+      vocabulary_.reserve(count, bytes);
       for (const auto& [token, id] : dom::object(value)) vocabulary_.set(token, checked_id(id, path, token));
       return;
     }
     if (!value.is_array()) fail(ErrorKind::Parse, "{}: neither an object nor an array", path);
     is_list_ = true;
-    pieces_.vocabulary.reserve(dom::array(value).size());
+    pieces_.vocabulary.reserve(dom::array(value).size(), 8 * dom::array(value).size());
     for (const dom::element item : dom::array(value)) {
       dom::array pair;
       std::string_view piece;
@@ -246,10 +249,29 @@ std::vector<AddedToken> read_added(dom::element value, const std::string& path) 
 constexpr std::string_view kSmallParts[] = {"normalizer", "pre_tokenizer", "post_processor",
                                             "decoder",    "truncation",    "padding"};
 
+// A vocabulary of 150,000 tokens is 11 MB of text and makes as much again of tape, strings and places: most of the time
+// to read it would go into faults of small pages.
+dom::element parse_in_huge_pages(dom::parser& parser, std::string_view json, std::vector<char>& padded) {
+  reserve_huge(padded, json.size() + simdjson::SIMDJSON_PADDING);
+  padded.assign(json.begin(), json.end());
+  padded.resize(json.size() + simdjson::SIMDJSON_PADDING);
+  if (json.size() > parser.capacity()) {
+    for (const auto error : {parser.allocate(json.size()), parser.doc.allocate(json.size())}) {
+      if (error) throw simdjson::simdjson_error(error);
+    }
+    const size_t words = json.size() + 3, strings = 5 * json.size() / 3;
+    advise_huge_pages(parser.doc.tape.get(), words * sizeof(uint64_t));
+    advise_huge_pages(parser.doc.string_buf.get(), strings);
+    advise_huge_pages(parser.implementation->structural_indexes.get(), words * sizeof(uint32_t));
+  }
+  return parser.parse(padded.data(), json.size(), false);
+}
+
 std::shared_ptr<const Tokenizer> read(std::string_view json, std::string_view what) {
   const std::string root = std::string(what) + ": ";
   dom::parser parser;
-  const dom::element document = parser.parse(json.data(), json.size());
+  std::vector<char> padded;
+  const dom::element document = parse_in_huge_pages(parser, json, padded);
   if (!document.is_object()) fail(ErrorKind::Parse, "{}not an object", root);
   TokenizerParts parts;
   std::vector<AddedToken> added;

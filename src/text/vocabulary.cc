@@ -4,6 +4,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "base/huge_pages.h"
 
 namespace cortiq::text {
 
@@ -15,14 +16,17 @@ uint64_t hash_seed() noexcept {
   return seed;
 }
 
-void Vocabulary::reserve(size_t count) {
+void Vocabulary::reserve(size_t count, size_t bytes) {
+  if (pool_.empty()) reserve_huge(pool_, bytes);
   size_t slots = 16;
   while (slots < count + count / 2) slots *= 2;
   if (slots > slots_.size()) resize(slots);
 }
 
 void Vocabulary::resize(size_t slots) {
-  std::vector<Slot> old(slots);
+  std::vector<Slot> old;
+  reserve_huge(old, slots);
+  old.resize(slots);
   old.swap(slots_);
   mask_ = slots_.size() - 1;
   for (const Slot& slot : old) {
@@ -47,7 +51,7 @@ void Vocabulary::set(std::string_view token, uint32_t id) {
   }
   if (pool_.size() + token.size() > UINT32_MAX) fail(ErrorKind::Unsupported, "a vocabulary of more than 4 GiB");
   slots_[at] = {tag, static_cast<uint32_t>(pool_.size()), static_cast<uint32_t>(token.size()), id};
-  pool_.append(token);
+  pool_.insert(pool_.end(), token.begin(), token.end());
   ++count_;
 }
 

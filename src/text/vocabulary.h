@@ -15,8 +15,8 @@ class Vocabulary {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  /// Makes room for a number of tokens.
-  void reserve(size_t count);
+  /// Makes room for a number of tokens with so many bytes of text.
+  void reserve(size_t count, size_t bytes);
 
   /// Sets the id of a token; one that is there already gets the new id.
   void set(std::string_view token, uint32_t id);
@@ -57,13 +57,11 @@ class Vocabulary {
   struct Slot {
     uint32_t tag = 0, offset = 0, length = 0, id = kNone;
   };
-  std::string_view text(const Slot& slot) const noexcept {
-    return std::string_view(pool_).substr(slot.offset, slot.length);
-  }
+  std::string_view text(const Slot& slot) const noexcept { return {pool_.data() + slot.offset, slot.length}; }
   void resize(size_t slots);
 
   uint64_t seed_ = hash_seed();
-  std::string pool_;
+  std::vector<char> pool_;
   std::vector<Slot> slots_;
   size_t mask_ = 0, count_ = 0;
   uint64_t id_end_ = 0;
