@@ -151,7 +151,6 @@ std::string one_line(std::string_view sentence) {
 }
 
 void warn(std::string_view sentence) {
-  if (!is_terminal(stderr)) return;
   const Style style = style_of(stderr);
   fmt::print(stderr, "{}warning:{} {}\n", style.yellow, style.reset, one_line(sentence));
 }

@@ -44,8 +44,7 @@ std::unique_ptr<Progress> terminal_progress(bool quiet);
 /// A sentence as one line of valid UTF-8, whatever paths and names it quotes.
 std::string one_line(std::string_view sentence);
 
-/// `warning: sentence` on stderr, when stderr is a terminal or `always` (cli.md: nothing but errors goes to a stderr
-/// that is no terminal; with --json warnings are in the document).
+/// `warning: sentence` on stderr. Not for --json, whose document carries the warnings.
 void warn(std::string_view sentence);
 
 /// The wish to stop that SIGINT and SIGTERM set. The second signal removes unfinished files and leaves at once.
