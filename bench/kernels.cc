@@ -17,7 +17,7 @@
 #include "base/cpu.h"
 #include "kernels/payload.h"
 #include "kernels/workspace.h"
-#include "probe.h"
+#include "limits.h"
 
 namespace cortiq::bench {
 namespace {
@@ -88,7 +88,7 @@ class Machine {
     double done = 0;
     return rate(options_, [&] {
       pool_.run(pool_.threads(), [&](size_t t) {
-        const double mine = (isa == Isa::Avx512 ? multiply_avx512 : multiply_avx2)(100000);
+        const double mine = multiply_adds(isa, 100000);
         if (t == 0) done = mine * static_cast<double>(pool_.threads());
       });
       return done;

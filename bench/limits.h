@@ -14,10 +14,15 @@ inline double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+/// Does int8 multiply-adds with what a level has for them, and says how many.
+inline double multiply_adds(Isa isa, int rounds) {
+  return (isa == Isa::Avx512Vnni ? multiply_avx512vnni : isa == Isa::Avx512 ? multiply_avx512 : multiply_avx2)(rounds);
+}
+
 /// What this machine can do at best with a pool's threads: the best of a few passes of each probe.
 class Limits {
  public:
-  explicit Limits(ThreadPool& pool) : pool_(pool), wide_(active_isa() == Isa::Avx512), memory_(size_t{512} << 20, 1) {}
+  explicit Limits(ThreadPool& pool) : pool_(pool), wide_(active_isa() >= Isa::Avx512), memory_(size_t{512} << 20, 1) {}
 
   /// Bytes a second that `threads` threads read together from 512 MB.
   double bandwidth(size_t threads) {
@@ -39,7 +44,7 @@ class Limits {
     for (int i = 0; i < 5; ++i) {
       std::vector<double> done(pool_.threads());
       const double start = now();
-      pool_.run(pool_.threads(), [&](size_t t) { done[t] = wide_ ? multiply_avx512(200000) : multiply_avx2(200000); });
+      pool_.run(pool_.threads(), [&](size_t t) { done[t] = multiply_adds(active_isa(), 200000); });
       double sum = 0;
       for (const double one : done) sum += one;
       best = std::max(best, sum / (now() - start));

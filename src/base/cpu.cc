@@ -6,6 +6,9 @@
 #include "base/error.h"
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #endif
 
 namespace cortiq {
@@ -31,19 +34,26 @@ std::vector<Isa> detect() {
   if (!avx || !has(c1, 12) || !has(c1, 29) || !has(b7, 5) || !has(b7, 8)) return found;  // FMA, F16C, AVX2, BMI2
   found.push_back(Isa::Avx2);
   const bool zmm = (state & 0xE6) == 0xE6;
-  if (zmm && has(b7, 16) && has(b7, 17) && has(b7, 30) && has(b7, 31) && has(c7, 1) && has(c7, 11)) {
-    found.push_back(Isa::Avx512);  // F, DQ, BW, VL, VBMI, VNNI
-  }
+  if (!zmm || !has(b7, 16) || !has(b7, 17) || !has(b7, 30) || !has(b7, 31)) return found;  // F, DQ, BW, VL
+  found.push_back(Isa::Avx512);
+  if (has(c7, 1) && has(c7, 11)) found.push_back(Isa::Avx512Vnni);  // VBMI, VNNI
   return found;
+}
+#elif defined(__aarch64__)
+std::vector<Isa> detect() {
+  if ((::getauxval(AT_HWCAP) & HWCAP_ASIMDDP) == 0) return {Isa::Scalar};
+  return {Isa::Scalar, Isa::Neon};
 }
 #else
 std::vector<Isa> detect() { return {Isa::Scalar}; }
 #endif
 
+constexpr Isa kLevels[] = {Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Avx512Vnni, Isa::Neon};
+
 Isa choose() {
   const char* wish = std::getenv("CORTIQ_ISA");
   if (wish == nullptr || *wish == 0) return available_isas().back();
-  for (const Isa isa : {Isa::Scalar, Isa::Avx2, Isa::Avx512}) {
+  for (const Isa isa : kLevels) {
     if (name(isa) != wish) continue;
     for (const Isa have : available_isas()) {
       if (have == isa) return isa;
@@ -51,7 +61,7 @@ Isa choose() {
     fail(ErrorKind::Usage, "CORTIQ_ISA={}: this processor lacks it; the best it has is {}", wish,
          name(available_isas().back()));
   }
-  fail(ErrorKind::Usage, "CORTIQ_ISA={}: unknown; use scalar, avx2 or avx512", printable(wish, 40));
+  fail(ErrorKind::Usage, "CORTIQ_ISA={}: unknown; use scalar, avx2, avx512, avx512vnni or neon", printable(wish, 40));
 }
 
 }  // namespace
@@ -64,6 +74,10 @@ std::string_view name(Isa isa) noexcept {
       return "avx2";
     case Isa::Avx512:
       return "avx512";
+    case Isa::Avx512Vnni:
+      return "avx512vnni";
+    case Isa::Neon:
+      return "neon";
   }
   return "?";
 }

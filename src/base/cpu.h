@@ -5,18 +5,20 @@
 namespace cortiq {
 
 /// Instruction-set levels that kernels exist for, in ascending order.
-///   Scalar  the definition; any processor
-///   Avx2    AVX2, FMA, F16C (and BMI2)
-///   Avx512  F, BW, DQ, VL, VNNI, VBMI beside all of Avx2
-enum class Isa { Scalar, Avx2, Avx512 };
+///   Scalar      the definition; any processor
+///   Avx2        AVX2, FMA, F16C (and BMI2)
+///   Avx512      F, BW, DQ, VL beside all of Avx2
+///   Avx512Vnni  VNNI and VBMI beside all of Avx512
+///   Neon        aarch64 with the dot product of int8 (ASIMDDP)
+enum class Isa { Scalar, Avx2, Avx512, Avx512Vnni, Neon };
 
 std::string_view name(Isa isa) noexcept;
 
-/// Levels that this processor and operating system offer (CPUID and XGETBV), Scalar first.
+/// Levels that this processor and operating system offer (CPUID and XGETBV; the kernel's HWCAP), Scalar first.
 const std::vector<Isa>& available_isas();
 
-/// The best level available, or the one that CORTIQ_ISA=scalar|avx2|avx512 names; Usage if the processor lacks
-/// it or the name is unknown. Read once.
+/// The best level available, or the one that CORTIQ_ISA=scalar|avx2|avx512|avx512vnni|neon names; Usage if the
+/// processor lacks it or the name is unknown. Read once.
 Isa active_isa();
 
 }  // namespace cortiq

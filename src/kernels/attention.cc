@@ -127,7 +127,7 @@ void clear_dead_heads(std::span<const AttentionRow> rows) noexcept {
 
 const AttentionKernels& attention_kernels(Isa isa) noexcept {
 #if defined(__x86_64__)
-  if (isa == Isa::Avx512) return attention_avx512();
+  if (isa >= Isa::Avx512) return attention_avx512();
   if (isa == Isa::Avx2) return attention_avx2();
 #endif
   (void)isa;

@@ -11,7 +11,7 @@ static_assert(kDeltaChunk == kDeltaRows);
 
 const DeltaKernels& delta_kernels(Isa isa) noexcept {
 #if defined(__x86_64__)
-  if (isa == Isa::Avx512) return delta_avx512();
+  if (isa >= Isa::Avx512) return delta_avx512();
   if (isa == Isa::Avx2) return delta_avx2();
 #endif
   (void)isa;

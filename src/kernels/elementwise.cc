@@ -14,7 +14,7 @@ const ElementwiseKernels& active() noexcept {
 
 const ElementwiseKernels& elementwise_kernels(Isa isa) noexcept {
 #if defined(__x86_64__)
-  if (isa == Isa::Avx512) return elementwise_avx512();
+  if (isa >= Isa::Avx512) return elementwise_avx512();
   if (isa == Isa::Avx2) return elementwise_avx2();
 #endif
   (void)isa;

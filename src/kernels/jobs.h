@@ -108,6 +108,8 @@ struct KernelTable {
 extern const KernelTable kScalarKernels;
 extern const KernelTable kAvx2Kernels;
 extern const KernelTable kAvx512Kernels;
+extern const KernelTable kAvx512VnniKernels;
+extern const KernelTable kNeonKernels;
 
 /// Rows first + at … of the job as a block.
 void fill_block(const IntegerJob& job, uint64_t at, Block& block) noexcept;

@@ -323,6 +323,7 @@ class Multiplication {
 
 const KernelTable& kernels_for(Isa isa) noexcept {
 #if defined(__x86_64__)
+  if (isa == Isa::Avx512Vnni) return kAvx512VnniKernels;
   if (isa == Isa::Avx512) return kAvx512Kernels;
   if (isa == Isa::Avx2) return kAvx2Kernels;
 #endif

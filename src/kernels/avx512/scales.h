@@ -49,8 +49,10 @@ CORTIQ_INLINE void store_transposed(zf* t, uint64_t groups, float* out, uint64_t
 /// q4tp, groups [first, last); first is a multiple of 16.
 __attribute__((noinline)) void rung_scales(const Block& block, const Ladders& ladders, uint64_t row_bytes,
                                            uint64_t first, uint64_t last, float* out, uint64_t stride, Ahead ahead) {
-  const __m128i spread = _mm_setr_epi8(0, 1, 2, 3, 4, -1, -1, -1, 5, 6, 7, 8, 9, -1, -1, -1);
-  const __m128i shift = _mm_setr_epi8(0, 5, 10, 15, 20, 25, 30, 35, 0, 5, 10, 15, 20, 25, 30, 35);
+  // Code i begins in byte 5·i / 8; beyond the tenth byte there are zeros.
+  const __m256i spread =
+      _mm256_setr_epi8(0, 1, 0, 1, 1, 2, 1, 2, 2, 3, 3, 4, 3, 4, 4, 5, 5, 6, 5, 6, 6, 7, 6, 7, 7, 8, 8, 9, 8, 9, 9, 10);
+  const __m256i shift = _mm256_setr_epi16(0, 5, 2, 7, 4, 1, 6, 3, 0, 5, 2, 7, 4, 1, 6, 3);
   uint32_t round = 0;
   for (uint64_t g = first; g < last; g += 16, ++round) {
     const uint64_t at = g / 8 * 5, left = row_bytes - at;
@@ -58,9 +60,10 @@ __attribute__((noinline)) void rung_scales(const Block& block, const Ladders& la
     zf t[16];
 #pragma GCC unroll 16
     for (uint32_t r = 0; r < kBlockRows; ++r) {
-      __m128i codes = _mm_shuffle_epi8(_mm_maskz_loadu_epi8(have, block.scales[r] + at), spread);
-      codes = _mm_and_si128(_mm_multishift_epi64_epi8(shift, codes), _mm_set1_epi8(31));
-      t[r] = _mm512_permutex2var_ps(_mm512_load_ps(ladders.at[r]), _mm512_cvtepu8_epi32(codes),
+      const __m256i bytes = _mm256_broadcastsi128_si256(_mm_maskz_loadu_epi8(have, block.scales[r] + at));
+      const __m256i codes = _mm256_srlv_epi16(_mm256_shuffle_epi8(bytes, spread), shift);
+      // The look-up takes the lowest five bits.
+      t[r] = _mm512_permutex2var_ps(_mm512_load_ps(ladders.at[r]), _mm512_cvtepu16_epi32(codes),
                                     _mm512_load_ps(ladders.at[r] + 16));
       prefetch_ahead(ahead, round, r);
     }

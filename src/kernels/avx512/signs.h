@@ -9,20 +9,19 @@ namespace {
 inline constexpr uint64_t kSignTile = 6, kSignGroups = 8;
 
 // [8 words of signs][8 halves] from eight tiles.
-inline constexpr ByteTable kSplitSigns = byte_table([](uint32_t i) {
+inline constexpr Permutation kSplitSigns = permutation([](uint32_t i) {
   return i < 32 ? i / 4 * 6 + 2 + i % 4 : i < 48 ? (i - 32) / 2 * 6 + i % 2 : 0;
 });
 
 /// Groups [first, first + n), n ≤ 8: signs[k] = the words of group first + k, and the scales.
 CORTIQ_INLINE void fill_signs(const Block& block, uint64_t first, uint64_t n, zi* signs, float* scales,
                               uint64_t stride) {
-  const zi split = load_table(kSplitSigns);
   const __mmask64 have = first_bytes(kSignTile * n);
   zf t[16];
 #pragma GCC unroll 16
   for (uint32_t r = 0; r < kBlockRows; ++r) {
     const zi tiles = _mm512_maskz_loadu_epi8(have, block.codes[r] + kSignTile * first);
-    t[r] = _mm512_castsi512_ps(_mm512_permutexvar_epi8(split, tiles));
+    t[r] = _mm512_castsi512_ps(permute(kSplitSigns, tiles));
   }
   transpose16(t);
 #pragma GCC unroll 8

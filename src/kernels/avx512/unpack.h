@@ -1,7 +1,7 @@
 #pragma once
 // From stored codes to unsigned bytes, one row and one step (four groups, 128 columns) at a time. q1 has its own way:
 // signs.h.
-#include "kernels/avx512/vectors.h"
+#include "kernels/avx512/bytes.h"
 
 namespace cortiq::kernels {
 namespace {
@@ -28,19 +28,19 @@ struct Step {
   zi raw;  ///< kTiled: what was loaded, with the scales in it
 };
 
-inline constexpr ByteTable kTile18 = byte_table([](uint32_t i) { return (i / 16 * 18 + 2 + i % 16) & 63; });
+inline constexpr WordTable kTile18 = word_table([](uint32_t i) { return (i / 8 * 9 + 1 + i % 8) & 31; });
 // Ternary: the seven code bytes of tile L become words 8L … 8L+6.
-inline constexpr ByteTable kTile9Words =
-    byte_table([](uint32_t i) { return i % 16 < 14 ? i / 16 * 9 + 2 + i % 16 / 2 : 0; });
+inline constexpr Permutation kTile9Words =
+    permutation([](uint32_t i) { return i % 16 < 14 ? i / 16 * 9 + 2 + i % 16 / 2 : 0; });
 inline constexpr uint64_t kTile9Mask = 0x1555155515551555;
 // Columns 8h … 8h+7 of a group begin in code byte (8h)/5 and need at most four words from there.
 constexpr uint32_t ternary_word(uint32_t h) { return 8 * h / 5; }
 template <uint32_t half>
 inline constexpr ByteTable kTernaryWords = byte_table([](uint32_t i) {
-  return i / 16 * 16 + 2 * ternary_word(2 * half + i % 16 / 8) + i % 8;
+  return 2 * ternary_word(2 * half + i % 16 / 8) + i % 8;
 });
 template <uint32_t half>
-inline constexpr ByteTable kTernaryShift = byte_table([](uint32_t i) {
+inline constexpr Multishift kTernaryShift = multishift_by([](uint32_t i) {
   const uint32_t h = 2 * half + i % 16 / 8, column = 8 * h + i % 8;
   return 16 * (column / 5 - ternary_word(h)) + 2 * (column % 5);
 });
@@ -48,24 +48,20 @@ inline constexpr ByteTable kTernaryShift = byte_table([](uint32_t i) {
 // vbit: eight codes are `bits` bytes, most significant first; as a big-endian number in a qword, code j begins at bit
 // bits·(7−j).
 struct VbitTable {
-  ByteTable bytes, shift;
+  Permutation bytes;
+  Multishift shift;
 };
 constexpr VbitTable vbit_table(uint32_t bits) {
-  VbitTable table{};
-  for (uint32_t i = 0; i < 64; ++i) {
-    const uint32_t p = i % 8;
-    table.bytes.at[i] = static_cast<uint8_t>(p < bits ? i / 8 * bits + (bits - 1 - p) : 0);
-    table.shift.at[i] = static_cast<uint8_t>(bits * (7 - p));
-  }
-  return table;
+  return {permutation([bits](uint32_t i) { return i % 8 < bits ? i / 8 * bits + (bits - 1 - i % 8) : 0; }),
+          multishift_by([bits](uint32_t i) { return bits * (7 - i % 8); })};
 }
 inline constexpr VbitTable kVbit[9] = {vbit_table(1), vbit_table(1), vbit_table(2), vbit_table(3), vbit_table(4),
                                        vbit_table(5), vbit_table(6), vbit_table(7), vbit_table(8)};
 
 /// 64 codes of a vbit row, natural order, as u − L + 127.
 CORTIQ_INLINE zi unpack_vbit(const uint8_t* at, uint32_t bits, __mmask64 have) {
-  zi v = _mm512_permutexvar_epi8(load_table(kVbit[bits].bytes), _mm512_maskz_loadu_epi8(have, at));
-  v = _mm512_multishift_epi64_epi8(load_table(kVbit[bits].shift), v);
+  const zi bytes = permute(kVbit[bits].bytes, _mm512_maskz_loadu_epi8(have, at));
+  zi v = multishift(kVbit[bits].shift, bytes);
   const uint32_t mask = (1u << bits) - 1, lift = 128 - (1u << (bits - 1));
   v = _mm512_and_si512(v, _mm512_set1_epi32(static_cast<int>(mask * 0x01010101u)));
   return _mm512_add_epi8(v, _mm512_set1_epi32(static_cast<int>(lift * 0x01010101u)));
@@ -73,25 +69,23 @@ CORTIQ_INLINE zi unpack_vbit(const uint8_t* at, uint32_t bits, __mmask64 have) {
 
 // A digit's code is 1 for 0, 2 for 1, 0 for 2 (which stands for −1).
 constexpr uint32_t ternary_code(uint32_t digit) { return (digit % 3 + 1) % 3; }
-inline constexpr ByteTable kLowDigits =
-    byte_table([](uint32_t i) { return ternary_code(i) | ternary_code(i / 3) << 2 | ternary_code(i / 9) << 4; });
-inline constexpr ByteTable kHighDigits =
-    byte_table([](uint32_t i) { return ternary_code(i) | ternary_code(i / 3) << 2; });
+inline constexpr Lookup kLowDigits =
+    lookup([](uint32_t i) { return ternary_code(i) | ternary_code(i / 3) << 2 | ternary_code(i / 9) << 4; });
+inline constexpr Lookup kHighDigits = lookup([](uint32_t i) { return ternary_code(i) | ternary_code(i / 3) << 2; });
 
 /// Base-3 bytes of four tiles as words of five 2-bit codes, the lowest digit's first.
 CORTIQ_INLINE zi ternary_digits(zi raw) {
-  constexpr __mmask64 kLowBytes = 0x5555555555555555;
-  const zi b = _mm512_maskz_permutexvar_epi8(kTile9Mask, load_table(kTile9Words), raw);
+  const zi b = _mm512_maskz_mov_epi8(kTile9Mask, permute(kTile9Words, raw));
   const zi high = _mm512_mulhi_epu16(b, _mm512_set1_epi16(2428));  // b / 27
   const zi low = _mm512_sub_epi16(b, _mm512_mullo_epi16(high, _mm512_set1_epi16(27)));
-  const zi low_codes = _mm512_maskz_permutexvar_epi8(kLowBytes, low, load_table(kLowDigits));
-  const zi high_codes = _mm512_maskz_permutexvar_epi8(kLowBytes, high, load_table(kHighDigits));
+  const zi low_codes = look_up(kLowDigits, kEvenBytes, low);
+  const zi high_codes = look_up(kHighDigits, kEvenBytes, high);
   return _mm512_or_si512(low_codes, _mm512_slli_epi16(high_codes, 6));
 }
 template <uint32_t half>
 CORTIQ_INLINE zi ternary_codes(zi digits) {
-  const zi v = _mm512_permutexvar_epi8(load_table(kTernaryWords<half>), digits);
-  return _mm512_and_si512(_mm512_multishift_epi64_epi8(load_table(kTernaryShift<half>), v), _mm512_set1_epi8(3));
+  const zi v = _mm512_shuffle_epi8(digits, load_table(kTernaryWords<half>));
+  return _mm512_and_si512(multishift(kTernaryShift<half>, v), _mm512_set1_epi8(3));
 }
 
 /// One row's step at `at`. FULL: all four groups are there; otherwise `columns` of them (Q8: any number).
@@ -120,7 +114,7 @@ CORTIQ_INLINE Step unpack(const uint8_t* at, uint32_t bits, uint32_t columns) {
     zi v = s.raw;
     if constexpr (W == Weights::Q4Tiled) {
       // 64 bytes hold three tiles and the scale of the fourth; only the full step has a fourth to complete.
-      v = _mm512_permutexvar_epi8(load_table(kTile18), v);
+      v = _mm512_permutexvar_epi16(load_table(kTile18), v);
       if constexpr (FULL) {
         v = _mm512_mask_broadcast_i32x4(v, 0xF000, _mm_loadu_si128(reinterpret_cast<const __m128i*>(at + 56)));
       }
@@ -136,29 +130,29 @@ CORTIQ_INLINE Step unpack(const uint8_t* at, uint32_t bits, uint32_t columns) {
   return s;
 }
 
-// The four halves of a step's tiles, repeated in every qword.
-template <Weights W>
-inline constexpr ByteTable kTileScales = byte_table([](uint32_t i) { return i % 8 / 2 * (kStepBytes<W> / 4) + i % 2; });
+// The four halves of a step's tiles, repeated in every qword. In tiles of 18 bytes they are whole words.
+inline constexpr WordTable kTile18Scales = word_table([](uint32_t i) { return i % 4 * 9; });
+inline constexpr Permutation kTile9Scales = permutation([](uint32_t i) { return i % 8 / 2 * 9 + i % 2; });
 
 /// Puts the four scales of row j into qword j % 8 of s[j / 8].
 template <Weights W>
 CORTIQ_INLINE void collect_scales(zi raw, uint32_t j, zi* s) {
-  const zi index = load_table(kTileScales<W>);
-  s[j / 8] = j % 8 == 0 ? _mm512_permutexvar_epi8(index, raw)
-                        : _mm512_mask_permutexvar_epi8(s[j / 8], 0xFFull << 8 * (j % 8), index, raw);
+  if constexpr (W == Weights::Q4Tiled) {
+    const zi index = load_table(kTile18Scales);
+    s[j / 8] = j % 8 == 0 ? _mm512_permutexvar_epi16(index, raw)
+                          : _mm512_mask_permutexvar_epi16(s[j / 8], 0xFu << 4 * (j % 8), index, raw);
+  } else {
+    const zi moved = permute(kTile9Scales, raw);
+    s[j / 8] = j % 8 == 0 ? moved : _mm512_mask_mov_epi8(s[j / 8], 0xFFull << 8 * (j % 8), moved);
+  }
 }
 
-struct alignas(64) WordTable {
-  uint16_t at[32];
-};
 template <uint32_t half>
 constexpr WordTable scale_order() {
-  WordTable table{};
-  for (uint32_t i = 0; i < 32; ++i) {
+  return word_table([](uint32_t i) {
     const uint32_t row = i % 16, group = 2 * half + i / 16;
-    table.at[i] = static_cast<uint16_t>(row / 8 * 32 + row % 8 * 4 + group);
-  }
-  return table;
+    return row / 8 * 32 + row % 8 * 4 + group;
+  });
 }
 inline constexpr WordTable kScaleOrder[2] = {scale_order<0>(), scale_order<1>()};
 

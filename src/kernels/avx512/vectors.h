@@ -35,9 +35,6 @@ constexpr ByteTable byte_table(F f) {
 
 CORTIQ_INLINE zi load_table(const ByteTable& table) { return _mm512_load_si512(table.at); }
 CORTIQ_INLINE zi load_bytes(const void* at) { return _mm512_loadu_si512(at); }
-CORTIQ_INLINE zi dot4(zi acc, zi unsigned_bytes, zi signed_bytes) {
-  return _mm512_dpbusd_epi32(acc, unsigned_bytes, signed_bytes);
-}
 /// The float step of the definition: acc = fma(float(dot), scale, acc).
 CORTIQ_INLINE zf accumulate(zi dot, zf scale, zf acc) { return _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), scale, acc); }
 CORTIQ_INLINE zi broadcast(const uint8_t* at) {

@@ -1,0 +1,1 @@
+#include "kernels/avx512/activations_body.h"

@@ -1,0 +1,148 @@
+#pragma once
+// Products and moves of bytes: single instructions with VNNI and VBMI, a few without. The rest of the kernels is
+// written over these.
+#include "kernels/avx512/kernels.h"
+#include "kernels/avx512/vectors.h"
+
+namespace cortiq::kernels {
+namespace {
+
+struct alignas(64) WordTable {
+  uint16_t at[32];
+};
+template <class F>
+constexpr WordTable word_table(F f) {
+  WordTable table{};
+  for (uint32_t i = 0; i < 32; ++i) table.at[i] = static_cast<uint16_t>(f(i));
+  return table;
+}
+CORTIQ_INLINE zi load_table(const WordTable& table) { return _mm512_load_si512(table.at); }
+
+inline constexpr __mmask64 kEvenBytes = 0x5555555555555555;
+
+// Dot products of 4 unsigned with 4 signed bytes in every dword, eight at most, from `start` on:
+//   sum = dot_begin<SMALL>(start); sum = dot_add<SMALL>(sum, u, s); …; sum = dot_end<SMALL>(sum, start)
+// SMALL: u ≤ 15, so that eight sums of two products fit 16 bits.
+//
+// permute: byte i of the result is byte f(i) of v, f given at compile time.
+// multishift: byte i of the result has the bits of its qword of v from bit f(i) on; what lies beyond bit 63 is
+// undefined. look_up: byte i of the result is f(index byte i), for indices below 32; zero where `have` is not set.
+
+#if defined(__AVX512VNNI__) && defined(__AVX512VBMI__)
+
+template <bool SMALL>
+CORTIQ_INLINE zi dot_begin(zi start) {
+  return start;
+}
+template <bool SMALL>
+CORTIQ_INLINE zi dot_add(zi sum, zi u, zi s) {
+  return _mm512_dpbusd_epi32(sum, u, s);
+}
+template <bool SMALL>
+CORTIQ_INLINE zi dot_end(zi sum, zi) {
+  return sum;
+}
+
+using Permutation = ByteTable;
+template <class F>
+constexpr Permutation permutation(F f) {
+  return byte_table(f);
+}
+CORTIQ_INLINE zi permute(const Permutation& table, zi v) { return _mm512_permutexvar_epi8(load_table(table), v); }
+
+using Multishift = ByteTable;
+template <class F>
+constexpr Multishift multishift_by(F f) {
+  return byte_table(f);
+}
+CORTIQ_INLINE zi multishift(const Multishift& table, zi v) {
+  return _mm512_multishift_epi64_epi8(load_table(table), v);
+}
+
+using Lookup = ByteTable;
+template <class F>
+constexpr Lookup lookup(F f) {
+  return byte_table([f](uint32_t i) { return i < 32 ? f(i) : 0; });
+}
+CORTIQ_INLINE zi look_up(const Lookup& table, __mmask64 have, zi index) {
+  return _mm512_maskz_permutexvar_epi8(have, index, load_table(table));
+}
+
+#else
+
+// vpmaddubsw adds two products in 16 bits with saturation: exact for small codes. Others are multiplied as 16-bit
+// integers, the even and the odd bytes for themselves.
+template <bool SMALL>
+CORTIQ_INLINE zi dot_begin(zi start) {
+  return SMALL ? _mm512_setzero_si512() : start;
+}
+template <bool SMALL>
+CORTIQ_INLINE zi dot_add(zi sum, zi u, zi s) {
+  if constexpr (SMALL) return _mm512_add_epi16(sum, _mm512_maddubs_epi16(u, s));
+  const zi even =
+      _mm512_madd_epi16(_mm512_maskz_mov_epi8(kEvenBytes, u), _mm512_srai_epi16(_mm512_slli_epi16(s, 8), 8));
+  const zi odd = _mm512_madd_epi16(_mm512_srli_epi16(u, 8), _mm512_srai_epi16(s, 8));
+  return _mm512_add_epi32(sum, _mm512_add_epi32(even, odd));
+}
+template <bool SMALL>
+CORTIQ_INLINE zi dot_end(zi sum, zi start) {
+  return SMALL ? _mm512_add_epi32(start, _mm512_madd_epi16(sum, _mm512_set1_epi16(1))) : sum;
+}
+
+// Two words for every word of the result: one brings its lower byte, the other its upper one.
+struct Permutation {
+  WordTable even, even_shift, odd, odd_shift;
+};
+template <class F>
+constexpr Permutation permutation(F f) {
+  return {word_table([f](uint32_t i) { return f(2 * i) / 2; }),
+          word_table([f](uint32_t i) { return f(2 * i) % 2 * 8; }),
+          word_table([f](uint32_t i) { return f(2 * i + 1) / 2; }),
+          word_table([f](uint32_t i) { return 8 - f(2 * i + 1) % 2 * 8; })};
+}
+CORTIQ_INLINE zi permute(const Permutation& table, zi v) {
+  const zi even = _mm512_permutexvar_epi16(load_table(table.even), v);
+  const zi odd = _mm512_permutexvar_epi16(load_table(table.odd), v);
+  return _mm512_mask_mov_epi8(_mm512_sllv_epi16(odd, load_table(table.odd_shift)), kEvenBytes,
+                              _mm512_srlv_epi16(even, load_table(table.even_shift)));
+}
+
+// Likewise; a word holds the byte where the bits begin and the one after it.
+struct Multishift {
+  ByteTable even, odd;
+  WordTable even_shift, odd_shift;
+};
+template <class F>
+constexpr Multishift multishift_by(F f) {
+  const auto word = [f](uint32_t odd) {
+    return byte_table([f, odd](uint32_t i) {
+      const uint32_t byte = i % 2 + f(i / 2 * 2 + odd) / 8;
+      return i % 16 / 8 * 8 + (byte < 8 ? byte : 7);
+    });
+  };
+  return {word(0), word(1), word_table([f](uint32_t i) { return f(2 * i) % 8; }),
+          word_table([f](uint32_t i) { return 8 - f(2 * i + 1) % 8; })};
+}
+CORTIQ_INLINE zi multishift(const Multishift& table, zi v) {
+  const zi even = _mm512_srlv_epi16(_mm512_shuffle_epi8(v, load_table(table.even)), load_table(table.even_shift));
+  const zi odd = _mm512_sllv_epi16(_mm512_shuffle_epi8(v, load_table(table.odd)), load_table(table.odd_shift));
+  return _mm512_mask_mov_epi8(odd, kEvenBytes, even);
+}
+
+struct Lookup {
+  ByteTable low, high;
+};
+template <class F>
+constexpr Lookup lookup(F f) {
+  return {byte_table([f](uint32_t i) { return f(i % 16); }), byte_table([f](uint32_t i) { return f(16 + i % 16); })};
+}
+CORTIQ_INLINE zi look_up(const Lookup& table, __mmask64 have, zi index) {
+  const __mmask64 high = _mm512_mask_test_epi8_mask(have, index, _mm512_set1_epi8(16));
+  return _mm512_mask_shuffle_epi8(_mm512_maskz_shuffle_epi8(have, load_table(table.low), index), high,
+                                  load_table(table.high), index);
+}
+
+#endif
+
+}  // namespace
+}  // namespace cortiq::kernels
