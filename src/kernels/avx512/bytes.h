@@ -24,7 +24,8 @@ inline constexpr __mmask64 kEvenBytes = 0x5555555555555555;
 //   sum = dot_begin<SMALL>(start); sum = dot_add<SMALL>(sum, u, s); …; sum = dot_end<SMALL>(sum, start)
 // SMALL: u ≤ 15, so that eight sums of two products fit 16 bits.
 //
-// permute: byte i of the result is byte f(i) of v, f given at compile time.
+// permute: byte i of the result is byte f(i) of v, f given at compile time; replace_qword: the same for one qword of
+// `into`. A word permutation moves whole words, word i of the result is word f(i).
 // multishift: byte i of the result has the bits of its qword of v from bit f(i) on; what lies beyond bit 63 is
 // undefined. look_up: byte i of the result is f(index byte i), for indices below 32; zero where `have` is not set.
 
@@ -48,7 +49,15 @@ template <class F>
 constexpr Permutation permutation(F f) {
   return byte_table(f);
 }
+template <class F>
+constexpr Permutation word_permutation(F f) {
+  return byte_table([f](uint32_t i) { return 2 * f(i / 2) + i % 2; });
+}
+using WordPermutation = Permutation;  // vpermw would be two operations where vpermb is one
 CORTIQ_INLINE zi permute(const Permutation& table, zi v) { return _mm512_permutexvar_epi8(load_table(table), v); }
+CORTIQ_INLINE zi replace_qword(zi into, uint32_t qword, const Permutation& table, zi v) {
+  return _mm512_mask_permutexvar_epi8(into, 0xFFull << 8 * qword, load_table(table), v);
+}
 
 using Multishift = ByteTable;
 template <class F>
@@ -105,6 +114,19 @@ CORTIQ_INLINE zi permute(const Permutation& table, zi v) {
   const zi odd = _mm512_permutexvar_epi16(load_table(table.odd), v);
   return _mm512_mask_mov_epi8(_mm512_sllv_epi16(odd, load_table(table.odd_shift)), kEvenBytes,
                               _mm512_srlv_epi16(even, load_table(table.even_shift)));
+}
+CORTIQ_INLINE zi replace_qword(zi into, uint32_t qword, const Permutation& table, zi v) {
+  return _mm512_mask_mov_epi64(into, static_cast<__mmask8>(1u << qword), permute(table, v));
+}
+
+using WordPermutation = WordTable;
+template <class F>
+constexpr WordPermutation word_permutation(F f) {
+  return word_table(f);
+}
+CORTIQ_INLINE zi permute(const WordPermutation& table, zi v) { return _mm512_permutexvar_epi16(load_table(table), v); }
+CORTIQ_INLINE zi replace_qword(zi into, uint32_t qword, const WordPermutation& table, zi v) {
+  return _mm512_mask_permutexvar_epi16(into, 0xFu << 4 * qword, load_table(table), v);
 }
 
 // Likewise; a word holds the byte where the bits begin and the one after it.

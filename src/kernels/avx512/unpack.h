@@ -28,7 +28,7 @@ struct Step {
   zi raw;  ///< kTiled: what was loaded, with the scales in it
 };
 
-inline constexpr WordTable kTile18 = word_table([](uint32_t i) { return (i / 8 * 9 + 1 + i % 8) & 31; });
+inline constexpr WordPermutation kTile18 = word_permutation([](uint32_t i) { return (i / 8 * 9 + 1 + i % 8) & 31; });
 // Ternary: the seven code bytes of tile L become words 8L … 8L+6.
 inline constexpr Permutation kTile9Words =
     permutation([](uint32_t i) { return i % 16 < 14 ? i / 16 * 9 + 2 + i % 16 / 2 : 0; });
@@ -114,7 +114,7 @@ CORTIQ_INLINE Step unpack(const uint8_t* at, uint32_t bits, uint32_t columns) {
     zi v = s.raw;
     if constexpr (W == Weights::Q4Tiled) {
       // 64 bytes hold three tiles and the scale of the fourth; only the full step has a fourth to complete.
-      v = _mm512_permutexvar_epi16(load_table(kTile18), v);
+      v = permute(kTile18, v);
       if constexpr (FULL) {
         v = _mm512_mask_broadcast_i32x4(v, 0xF000, _mm_loadu_si128(reinterpret_cast<const __m128i*>(at + 56)));
       }
@@ -131,19 +131,19 @@ CORTIQ_INLINE Step unpack(const uint8_t* at, uint32_t bits, uint32_t columns) {
 }
 
 // The four halves of a step's tiles, repeated in every qword. In tiles of 18 bytes they are whole words.
-inline constexpr WordTable kTile18Scales = word_table([](uint32_t i) { return i % 4 * 9; });
+inline constexpr WordPermutation kTile18Scales = word_permutation([](uint32_t i) { return i % 4 * 9; });
 inline constexpr Permutation kTile9Scales = permutation([](uint32_t i) { return i % 8 / 2 * 9 + i % 2; });
 
 /// Puts the four scales of row j into qword j % 8 of s[j / 8].
 template <Weights W>
 CORTIQ_INLINE void collect_scales(zi raw, uint32_t j, zi* s) {
+  const auto put = [&](const auto& table) __attribute__((always_inline)) {
+    s[j / 8] = j % 8 == 0 ? permute(table, raw) : replace_qword(s[j / 8], j % 8, table, raw);
+  };
   if constexpr (W == Weights::Q4Tiled) {
-    const zi index = load_table(kTile18Scales);
-    s[j / 8] = j % 8 == 0 ? _mm512_permutexvar_epi16(index, raw)
-                          : _mm512_mask_permutexvar_epi16(s[j / 8], 0xFu << 4 * (j % 8), index, raw);
+    put(kTile18Scales);
   } else {
-    const zi moved = permute(kTile9Scales, raw);
-    s[j / 8] = j % 8 == 0 ? moved : _mm512_mask_mov_epi8(s[j / 8], 0xFFull << 8 * (j % 8), moved);
+    put(kTile9Scales);
   }
 }
 
