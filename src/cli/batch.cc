@@ -6,6 +6,7 @@
 #include "base/file_system.h"
 #include "cli/command.h"
 #include "cli/session.h"
+#include "cmf/lossless_json.h"
 #include "engine/prompt.h"
 
 namespace cortiq::cli {
@@ -137,7 +138,6 @@ engine::GenerateOptions options_of(const Json& request, const engine::GenerateOp
 
 Json result_of(const engine::Model& model, const Row& row, bool with_skill) {
   Json out = Json::object();
-  if (!row.id.is_null()) out["id"] = row.id;
   if (!row.error.empty()) {
     out["error"] = row.error;
     return out;
@@ -158,8 +158,10 @@ class Output {
   explicit Output(const std::string& path) {
     if (!path.empty()) file_ = std::make_unique<AtomicFile>(FileSystem::real(), path);
   }
-  void line(const Json& row) {
-    const std::string text = row.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  /// `id`: the request's, first in the line.
+  void line(const Json& id, const Json& row) {
+    std::string text = row.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    if (!id.is_null()) text.replace(0, 1, "{\"id\":" + cmf::write_json(id) + (row.empty() ? "" : ","));
     if (file_) {
       file_->file().append(Bytes(text));
     } else if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
@@ -218,7 +220,7 @@ int run_batch(const Arguments& arguments) {
   const auto submit = [&](std::string_view line) {
     Row& row = rows.emplace_back();
     try {
-      const Json request = parse_json(line, "request");
+      const Json request = cmf::parse_lossless_json(line, "request");  // an id of any length comes back as it was
       if (!request.is_object()) fail(ErrorKind::Parse, "request: expected a JSON object");
       if (request.contains("id")) row.id = request["id"];
       check_keys(request);
@@ -251,7 +253,7 @@ int run_batch(const Arguments& arguments) {
       if (line.find_first_not_of(" \t\r") != std::string_view::npos) submit(line);
     }
     while (!rows.empty() && rows.front().done) {
-      out.line(result_of(model, rows.front(), with_skill));
+      out.line(rows.front().id, result_of(model, rows.front(), with_skill));
       rows.pop_front();
     }
     if (rows.empty() && at >= requests.size()) break;

@@ -54,6 +54,17 @@ void check_masks(const File& file, std::vector<std::string>& out) {
   }
 }
 
+void check_ids(const File& file, std::vector<std::string>& out) {
+  if (!file.header().chat) return;
+  const uint64_t vocabulary = file.header().arch.vocab_size;
+  for (const uint32_t id : file.header().chat->eos_token_ids) {
+    if (id >= vocabulary) {
+      out.push_back(fmt::format("{}: the end id {} is outside the vocabulary of {} ids and never stops an answer",
+                                file.path(), id, vocabulary));
+    }
+  }
+}
+
 void check_skills(const File& file, std::vector<std::string>& out) {
   const SkillIds ids(file.header());
   uint64_t orphans = 0;
@@ -137,6 +148,7 @@ std::vector<std::string> file_warnings(const File& file, const Unprotected& unpr
   }
   check_masks(file, out);
   check_skills(file, out);
+  check_ids(file, out);
   if (envelope.index.length != 0) {
     out.push_back(fmt::format("{}: has a sparse index, which is deprecated and not used", file.path()));
   }

@@ -13,7 +13,7 @@
 namespace cortiq::cmf {
 namespace {
 
-constexpr uint64_t kPiece = uint64_t{4} << 20;
+constexpr uint64_t kPiece = uint64_t{256} << 10;  // stays in a core's own cache between hashing and looking at values
 constexpr size_t kReportsPerTensor = 16;
 
 // Bytes of one row where rows follow each other as whole payloads of their own, so that a piece's values are looked at
@@ -132,16 +132,16 @@ void check_section(Report& report, const File& file, std::string_view section, B
 }
 
 void check_sections(Report& report, const File& file) {
-  // §8.1: zero in the envelope means absent.
-  const auto recorded = [](uint64_t hash) { return hash == 0 ? std::nullopt : std::optional(hash); };
+  // §8.1, FORMAT_FACTS §0 row 21: a section's hash of zero means absent.
+  const auto recorded = [](std::optional<uint64_t> hash) { return hash == 0 ? std::nullopt : hash; };
   const Envelope& envelope = file.envelope();
   const SectionHashes& hashes = file.header().section_hashes;
   check_section(report, file, "header", file.header_bytes(), recorded(envelope.header_hash));
   check_section(report, file, "directory", file.directory_bytes(), recorded(envelope.directory_hash));
-  check_section(report, file, "masks", file.masks_bytes(), hashes.masks);
-  check_section(report, file, "index", file.index_bytes(), hashes.index);
+  check_section(report, file, "masks", file.masks_bytes(), recorded(hashes.masks));
+  check_section(report, file, "index", file.index_bytes(), recorded(hashes.index));
   const Bytes vocab = file.vocab_bytes();
-  check_section(report, file, "tokenizer", vocab, hashes.vocab);
+  check_section(report, file, "tokenizer", vocab, recorded(hashes.vocab));
   try {
     file.tokenizer_json();
   } catch (const Error& error) {

@@ -88,6 +88,8 @@ class Q4tp final : public Codec {
             {r, fmt::format("row {}: its ladder begins at {} and steps by {}", r, load_half(at), load_half(at + 2))});
         continue;
       }
+      const float lowest = load_half(at), highest = lowest + (kRungs - 1) * load_half(at + 2);
+      if (lowest < 127 && highest < 127) continue;  // far enough from 2^128 for every rounding on the way
       float rung[kRungs];
       fill_ladder(q4tp_ladder(at), rung);
       if (!is_finite(rung[kRungs - 1])) {

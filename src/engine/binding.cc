@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
+#include "cmf/mask_edit.h"
 #include "engine/overlays.h"
 
 namespace cortiq::engine {
@@ -150,6 +151,7 @@ class BindingBuilder {
     if (mask.quality.empty()) {
       binding_->warnings_.push_back(fmt::format("the quality of mask '{}' was never measured", printable(mask.name)));
     }
+    for (const std::string& one : cmf::mask_warnings(mask)) binding_->warnings_.push_back(one);
     const auto blocks = model_.blocks();
     const uint64_t layers = blocks.size(), visits = model_.visits();
     // Rows per visit, or per layer and then the same in every pass (§5, ENGINE_FACTS §9).

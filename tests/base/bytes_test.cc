@@ -78,6 +78,9 @@ TEST(Bytes, the_nearest_name_is_the_one_with_fewest_changes) {
   const std::string_view names[] = {"convert", "verify", "tensors"};
   EXPECT_EQ(nearest("vrify", names), "verify");
   EXPECT_EQ(nearest("conver", names), "convert");
+  const std::string_view short_ones[] = {"ppl", "run", "info"};
+  EXPECT_EQ(nearest("rnu", short_ones, 2), "run");  // two letters changed places: one slip
+  EXPECT_EQ(nearest("nifo", short_ones, 2), "info");
   EXPECT_EQ(nearest("", {}), "");
   EXPECT_EQ(nearest(std::string(100000, 'x'), names), "convert");
 }

@@ -131,6 +131,14 @@ TEST(HostileContainer, every_header_gives_what_its_row_says) {
   }
 }
 
+TEST(HostileContainer, end_ids_that_no_answer_can_hold_are_noticed) {
+  Json header = Json::parse(read_lines("container/headers.jsonl").back()["header_text"].get<std::string>());
+  for (const uint64_t id : {47u, 48u}) {
+    header["tokenizer_config"]["eos_token_ids"] = {2, id};
+    EXPECT_EQ(warns(verify_bytes(with_header(header.dump())), "never stops"), id == 48) << id;
+  }
+}
+
 TEST(HostileContainer, shard_not_named_as_one_names_its_siblings) {
   for (const Json& one : read_lines("container/headers.jsonl")) {
     if (one["id"] != "shard_of_one_file") continue;

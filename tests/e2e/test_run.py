@@ -101,14 +101,15 @@ class Run(Case):
     def test_batch_keeps_order_and_reports_bad_rows_alone(self):
         requests = self.dir / "in.jsonl"
         rows = [{"id": 1, "messages": [{"role": "user", "content": "What is the capital of France?"}]}, {"id": "two"},
-                {"id": 3, "prompt": "Once", "n": 3}, {"id": 4, "ids": [999999], "n": 3}, {"id": 5, "ids": [5, 6], "n": 2}, {"id": 6, "ids": [5], "temperature": -1}]
+                {"id": 3, "prompt": "Once", "n": 3}, {"id": 4, "ids": [999999], "n": 3}, {"id": 5, "ids": [5, 6], "n": 2}, {"id": 6, "ids": [5], "temperature": -1},
+                {"id": 10**30, "ids": [5, 6], "n": 1}]
         requests.write_text("".join(json.dumps(r) + "\n" for r in rows) + "{not json\n\n")
         out = self.dir / "out.jsonl"
         self.ok("batch", self.files["q8"], requests, "-o", out, "--greedy")
         got = [json.loads(line) for line in out.read_text().splitlines()]
-        self.assertEqual([g.get("id") for g in got], [1, "two", 3, 4, 5, 6, None])
+        self.assertEqual([g.get("id") for g in got], [1, "two", 3, 4, 5, 6, 10**30, None])
         self.assertEqual(got[0]["text"], "Paris")
-        self.assertEqual([("error" in g) for g in got], [False, True, False, True, False, True, True])
+        self.assertEqual([("error" in g) for g in got], [False, True, False, True, False, True, False, True])
         self.assertEqual(len(got[4]["ids"]), 2)
 
     def test_perplexity_windows(self):
