@@ -1,28 +1,11 @@
 #include <algorithm>
-#include <charconv>
-#include <optional>
 #include <tuple>
 
+#include "cmf/tensor_name.h"
 #include "cmf/writer.h"
 
 namespace cortiq::cmf {
 namespace {
-
-// A number followed by '.', removed from the front of the text; nothing if there is none.
-std::optional<uint64_t> take_number(std::string_view& text) {
-  uint64_t number = 0;
-  const auto got = std::from_chars(text.data(), text.data() + text.size(), number);
-  const auto digits = static_cast<size_t>(got.ptr - text.data());
-  if (got.ec != std::errc() || digits == text.size() || text[digits] != '.') return std::nullopt;
-  text.remove_prefix(digits + 1);
-  return number;
-}
-
-bool take_prefix(std::string_view& text, std::string_view prefix) {
-  if (!text.starts_with(prefix)) return false;
-  text.remove_prefix(prefix.size());
-  return true;
-}
 
 // What is compared, in this order. Experts stand behind the rest of their layer, all gates first, then ups, then downs,
 // so that the bank of one role is one region of the file (§2.2).
@@ -48,21 +31,18 @@ Place place_of(std::string_view name) {
     out.group = 4;
     return out;
   }
-  std::string_view rest = name;
-  if (!take_prefix(rest, "model.layers.")) return out;
-  const auto layer = take_number(rest);
+  const auto layer = layer_name(name);
   if (!layer) return out;
   out.group = 3;
-  out.layer = *layer;
-  out.rest = rest;
-  if (!take_prefix(rest, "mlp.experts.")) return out;
-  if (const auto expert = take_number(rest)) {
+  out.layer = layer->number;
+  out.rest = layer->rest;
+  if (const auto expert = expert_name(layer->rest)) {
     constexpr std::string_view kRoles[] = {"gate_proj.", "up_proj.", "down_proj."};
     out.expert = true;
-    out.expert_no = *expert;
-    out.rest = rest;
+    out.expert_no = expert->number;
+    out.rest = expert->rest;
     out.role = static_cast<size_t>(
-        std::find_if(std::begin(kRoles), std::end(kRoles), [&](auto role) { return rest.starts_with(role); }) -
+        std::find_if(std::begin(kRoles), std::end(kRoles), [&](auto role) { return out.rest.starts_with(role); }) -
         std::begin(kRoles));
   }
   return out;

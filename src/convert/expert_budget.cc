@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "cmf/tensor_name.h"
 #include "codec/vbit.h"
 #include "convert/config.h"
 
@@ -18,21 +19,10 @@ struct ExpertName {
 };
 
 std::optional<ExpertName> expert_name(std::string_view name) {
-  const auto take = [&](std::string_view prefix) {
-    if (!name.starts_with(prefix)) return false;
-    name.remove_prefix(prefix.size());
-    return true;
-  };
-  const auto number = [&](uint64_t& out) {
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), out);
-    name.remove_prefix(static_cast<size_t>(end - name.data()));
-    return error == std::errc();
-  };
-  ExpertName out{};
-  if (!take("model.layers.") || !number(out.layer) || !take(".mlp.experts.") || !number(out.expert) || !take("."))
-    return {};
-  out.projection = name;
-  return name.ends_with("_proj.weight") ? std::optional(out) : std::nullopt;
+  const auto layer = cmf::layer_name(name);
+  const auto expert = layer ? cmf::expert_name(layer->rest) : std::nullopt;
+  if (!expert || !name.ends_with("_proj.weight")) return std::nullopt;
+  return ExpertName{layer->number, expert->number, expert->rest};
 }
 
 // log2 of each row's largest magnitude.

@@ -1,10 +1,10 @@
 #include "convert/names.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <unordered_map>
 
+#include "cmf/tensor_name.h"
 #include "convert/fused.h"
 
 namespace cortiq::convert {
@@ -24,7 +24,6 @@ constexpr Rename kCommon[] = {
     {".mlp.shared_experts.", ".mlp.shared_expert."},
 };
 
-constexpr std::string_view kLayers = "model.layers.";
 constexpr std::string_view kMtp = "model.mtp.";
 
 bool replace(std::string& name, const Rename& rename) {
@@ -32,16 +31,6 @@ bool replace(std::string& name, const Rename& rename) {
   if (at == name.npos) return false;
   name.replace(at, rename.from.size(), rename.to);
   return true;
-}
-
-// "model.layers.12.rest" → 12 and "rest".
-std::optional<std::pair<uint64_t, std::string_view>> layer_of(std::string_view name) {
-  if (!name.starts_with(kLayers)) return std::nullopt;
-  const std::string_view rest = name.substr(kLayers.size());
-  uint64_t layer = 0;
-  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), layer);
-  if (error != std::errc() || end == rest.data() + rest.size() || *end != '.') return std::nullopt;
-  return std::pair(layer, rest.substr(static_cast<size_t>(end - rest.data()) + 1));
 }
 
 class Mapper {
@@ -79,8 +68,8 @@ class Mapper {
     for (const Rename& rename : kCommon) replace(name, rename);
     if (name.starts_with("mtp.")) name = "model." + name;
     if (name.starts_with(kMtp)) return qwen_head(name);
-    if (const auto layer = layer_of(name); layer && layer->first >= arch_.num_layers) {
-      return deepseek_head(tensor, name, layer->first, layer->second);
+    if (const auto layer = cmf::layer_name(name); layer && layer->number >= arch_.num_layers) {
+      return deepseek_head(tensor, name, layer->number, layer->rest);
     }
     return name;
   }

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file_system.h"
 #include "cmf/skill_tensors.h"
+#include "cmf/tensor_name.h"
 #include "convert/npy.h"
 #include "engine/weights.h"
 #include "skills/rewrite.h"
@@ -93,9 +94,10 @@ BakeReport bake(const cmf::FileSet& base, const BakeOptions& options, const std:
   for (const cmf::Tensor& tensor : base.tensors()) {
     if (tensor.name.starts_with("skill.")) continue;
     const std::string name(tensor.name);
-    uint64_t layer = 0;
-    std::string_view rest;
-    const bool in_layer = split_layer(tensor.name, layer, rest) && layer < keep.size();
+    const auto place = cmf::layer_name(tensor.name).value_or(cmf::NumberedName{UINT64_MAX, {}});
+    const uint64_t layer = place.number;
+    const std::string_view rest = place.rest;
+    const bool in_layer = layer < keep.size();
     std::optional<CutTensor> cut;
     if (in_layer && !keep[layer].empty()) cut = plan_cut(rest, tensor.dtype, tensor.shape, keep[layer]);
     if (in_layer && rest == "mlp.gate_proj.weight") width[layer] = cut ? keep[layer].size() : tensor.shape.rows();

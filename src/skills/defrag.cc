@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "cmf/tensor_name.h"
 #include "codec/quant.h"
 #include "engine/weights.h"
 #include "skills/rewrite.h"
@@ -105,9 +106,8 @@ DefragReport defrag(const cmf::FileSet& set, const std::string& task, const std:
       ++skill_tensors;
       continue;
     }
-    uint64_t layer = 0;
-    std::string_view rest;
-    if (!split_layer(tensor.name, layer, rest) || layer >= keep.size()) {
+    const auto [layer, rest] = cmf::layer_name(tensor.name).value_or(cmf::NumberedName{UINT64_MAX, {}});
+    if (layer >= keep.size()) {
       tensors.push_back(copy_of(tensor));
       continue;
     }

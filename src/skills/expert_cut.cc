@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/hash64.h"
 #include "cmf/lossless_json.h"
+#include "cmf/tensor_name.h"
 #include "engine/binding.h"
 #include "skills/rewrite.h"
 
@@ -17,18 +18,6 @@ const cmf::Moe& moe_of(const cmf::FileSet& set) {
   const auto& moe = set.header().arch.moe;
   if (!moe) fail(ErrorKind::Usage, "{}: has no experts (no arch.moe)", set.first().path());
   return *moe;
-}
-
-// "mlp.experts.7.up_proj.weight" → 7 and "up_proj.weight".
-bool split_expert(std::string_view rest, uint32_t& expert, std::string_view& part) {
-  constexpr std::string_view kPrefix = "mlp.experts.";
-  if (!rest.starts_with(kPrefix)) return false;
-  rest.remove_prefix(kPrefix.size());
-  const auto [end, code] = std::from_chars(rest.data(), rest.data() + rest.size(), expert);
-  const auto used = static_cast<size_t>(end - rest.data());
-  if (code != std::errc() || used >= rest.size() || rest[used] != '.') return false;
-  part = rest.substr(used + 1);
-  return true;
 }
 
 std::vector<std::vector<uint64_t>> parse_counts(const Json& document, const cmf::FileSet& set, std::string_view what) {
@@ -161,7 +150,7 @@ CutReport cut_experts(const cmf::FileSet& set, const ExpertStats& stats, double 
   std::vector<OutputTensor> tensors;
   for (const cmf::Tensor& tensor : set.tensors()) {
     report.bytes_before += tensor.nbytes;
-    std::string_view name = tensor.name, rest, part;
+    std::string_view name = tensor.name;
     std::string prefix;
     if (name.starts_with("skill.")) {  // a skill's replacement is cut as what it replaces
       const size_t at = name.find(".model.layers.");
@@ -170,9 +159,8 @@ CutReport cut_experts(const cmf::FileSet& set, const ExpertStats& stats, double 
         name.remove_prefix(at + 1);
       }
     }
-    uint64_t layer = 0;
-    uint32_t expert = 0;
-    if (!split_layer(name, layer, rest) || layer >= keep.size() || keep[layer].empty()) {
+    const auto [layer, rest] = cmf::layer_name(name).value_or(cmf::NumberedName{UINT64_MAX, {}});
+    if (layer >= keep.size() || keep[layer].empty()) {
       tensors.push_back(copy_of(tensor));
       continue;
     }
@@ -181,9 +169,10 @@ CutReport cut_experts(const cmf::FileSet& set, const ExpertStats& stats, double 
       fail(ErrorKind::Unsupported, "{}: tensor '{}' is indexed by expert in a way that cannot be cut",
            set.first().path(), printable(tensor.name));
     }
-    if (split_expert(rest, expert, part)) {
-      const auto found = std::lower_bound(kept.begin(), kept.end(), expert);
-      if (found == kept.end() || *found != expert) {
+    if (const auto expert = cmf::expert_name(rest)) {
+      const std::string_view part = expert->rest;
+      const auto found = std::lower_bound(kept.begin(), kept.end(), expert->number);
+      if (found == kept.end() || *found != expert->number) {
         if (part == "gate_proj.weight" && prefix.empty()) ++report.dropped;
         continue;
       }

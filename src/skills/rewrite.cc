@@ -1,8 +1,9 @@
 #include "skills/rewrite.h"
 
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
+
+#include "cmf/tensor_name.h"
 
 namespace cortiq::skills {
 
@@ -48,23 +49,10 @@ cmf::Contents contents_of(const cmf::FileSet& source) {
   return contents;
 }
 
-bool split_layer(std::string_view name, uint64_t& layer, std::string_view& rest) {
-  constexpr std::string_view kPrefix = "model.layers.";
-  if (!name.starts_with(kPrefix)) return false;
-  name.remove_prefix(kPrefix.size());
-  const auto [end, code] = std::from_chars(name.data(), name.data() + name.size(), layer);
-  const auto used = static_cast<size_t>(end - name.data());
-  if (code != std::errc() || used >= name.size() || name[used] != '.') return false;
-  rest = name.substr(used + 1);
-  return true;
-}
-
 std::vector<uint64_t> layers_in(const std::vector<std::string>& names) {
   std::set<uint64_t> layers;
   for (const auto& name : names) {
-    uint64_t layer = 0;
-    std::string_view rest;
-    if (split_layer(name, layer, rest)) layers.insert(layer);
+    if (const auto layer = cmf::layer_name(name)) layers.insert(layer->number);
   }
   return {layers.begin(), layers.end()};
 }

@@ -30,9 +30,6 @@ uint64_t write_model(const cmf::FileSet& source, const std::string& output, cmf:
 /// is one file.
 cmf::Contents contents_of(const cmf::FileSet& source);
 
-/// "model.layers.12.mlp.up_proj.weight" → 12 and "mlp.up_proj.weight"; false for anything else.
-bool split_layer(std::string_view name, uint64_t& layer, std::string_view& rest);
-
 /// The sorted layer indices that occur in names.
 std::vector<uint64_t> layers_in(const std::vector<std::string>& names);
 
