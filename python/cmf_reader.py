@@ -104,6 +104,8 @@ def check_shape(dtype, shape, where):
         parse(f"{where}: {dtype} is for matrices, the shape is {list(shape)}")
     if dtype in GROUPED and shape[1] % 32:
         parse(f"{where}: {dtype} needs columns in multiples of 32, the shape is {list(shape)}")
+    if dtype == "q1s" and _count(shape) > 1 << 32:
+        parse(f"{where}: q1s counts its outliers' places in 32 bits, the shape is {list(shape)}")
     if dtype == "q1t" and shape[1] > 65536:
         parse(f"{where}: q1t has at most 65536 columns, the shape is {list(shape)}")
 
@@ -117,7 +119,7 @@ def fixed_size(dtype, shape):
         return 18 * ((n + 31) // 32)
     rows, cols = _rows_cols(shape)
     groups = cols // 32
-    return {"q8_row": n + 2 * rows, "q8_2f": n + 2 * rows + 2 * cols, "q4_tiled": 18 * rows * groups, "q1": 6 * rows * groups,
+    return {"q8_row": n + 2 * rows, "q8_2f": n + 2 * rows + (2 * cols if rows else 0), "q4_tiled": 18 * rows * groups, "q1": 6 * rows * groups,
             "q4tp": rows * groups * 16 + 4 * rows + rows * ((5 * groups + 7) // 8)}.get(dtype)
 
 
@@ -222,7 +224,8 @@ _EXP2_DOWN = ()
 
 def _exp2(halves):
     """2^x of an array of halves, as the reference's exp2f gives it."""
-    exact = np.exp2(halves.astype(np.float64)).astype(np.float32)
+    with np.errstate(over="ignore", under="ignore"):
+        exact = np.exp2(halves.astype(np.float64)).astype(np.float32)
     bits = halves.view("<u2")
     unit = np.isin(bits, _EXP2_UP).astype(np.int32) - np.isin(bits, _EXP2_DOWN).astype(np.int32)
     return (exact.view(np.int32) + unit).view(np.float32)
@@ -234,8 +237,9 @@ def _q4tp_ladder(data, rows, groups):
     rungs = np.empty((rows, 32), np.float32)
     rungs[:, 0] = _exp2(np.ascontiguousarray(parameters[:, 0]))
     ratio = _exp2(np.ascontiguousarray(parameters[:, 1]))
-    for i in range(1, 32):
-        rungs[:, i] = rungs[:, i - 1] * ratio
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        for i in range(1, 32):
+            rungs[:, i] = rungs[:, i - 1] * ratio
     return parameters, rungs
 
 
@@ -277,11 +281,20 @@ def _decode_q1(data, rows, cols):
     return np.where(positive, scale, -scale).reshape(rows, cols)
 
 
+def _overlay(data, dtype, rows, cols):
+    """Outliers of q1s (at, value) and q1t (col, value); their number stands in front of them."""
+    if dtype == "q1s":
+        base = 6 * rows * cols // 32
+        count = struct.unpack_from("<I", data, base)[0]
+        return np.frombuffer(data, np.dtype([("at", "<u4"), ("value", "<f2")]), count, base + 4)
+    base = 9 * rows * cols // 32
+    count = struct.unpack_from("<I", data, base + 4 * rows)[0]
+    return np.frombuffer(data, np.dtype([("col", "<u2"), ("value", "<f2")]), count, base + 4 * (rows + 1))
+
+
 def _decode_q1s(data, rows, cols):
     out = _decode_q1(data, rows, cols).reshape(-1)
-    base = 6 * rows * cols // 32
-    count = struct.unpack_from("<I", data, base)[0]
-    overlay = np.frombuffer(data, np.dtype([("at", "<u4"), ("value", "<f2")]), count, base + 4)
+    overlay = _overlay(data, "q1s", rows, cols)
     out[overlay["at"]] = overlay["value"].astype(np.float32)
     return out.reshape(rows, cols)
 
@@ -292,9 +305,8 @@ def _decode_q1t(data, rows, cols):
     codes = codes.reshape(len(tiles), 35)[:, :32]
     scale = tiles["scale"].astype(np.float32)[:, None]
     out = np.where(codes == 1, scale, np.where(codes == 2, -scale, np.float32(0))).reshape(rows, cols)
-    base = 9 * rows * cols // 32
-    start = np.frombuffer(data, "<u4", rows + 1, base).astype(np.int64)
-    overlay = np.frombuffer(data, np.dtype([("col", "<u2"), ("value", "<f2")]), int(start[-1]), base + 4 * (rows + 1))
+    start = np.frombuffer(data, "<u4", rows + 1, 9 * rows * cols // 32).astype(np.int64)
+    overlay = _overlay(data, "q1t", rows, cols)
     out[np.repeat(np.arange(rows), np.diff(start)), overlay["col"]] = overlay["value"].astype(np.float32)
     return out
 
@@ -326,41 +338,53 @@ def dequant(raw, dtype, shape):
         "q1": lambda: _decode_q1(raw, rows, cols),
         "q1s": lambda: _decode_q1s(raw, rows, cols),
         "q1t": lambda: _decode_q1t(raw, rows, cols),
-    }[dtype]()
-    return values.reshape(shape)
+    }
+    with np.errstate(invalid="ignore", over="ignore"):  # scales that are not finite are verify's business
+        return values[dtype]().reshape(shape)
 
 
-def _bad_scale(data, dtype, shape):
-    """Where a stored scale is not finite, in words, or None."""
-    if _count(shape) == 0:
+def _first(bad):
+    found = np.flatnonzero(bad)
+    return int(found[0]) if len(found) else None
+
+
+def _bad_value(data, dtype, shape):
+    """Where a stored scale or value is not finite or a code is none that a writer has, in words, or None."""
+    if _count(shape) == 0 or dtype == "u8":
         return None
     rows, cols = _rows_cols(shape)
     groups = cols // 32
+    if dtype in ("f32", "f16", "bf16"):
+        at = _first(~np.isfinite(dequant(data, dtype, shape)).reshape(-1))
+        return None if at is None else f"value {at} is not finite"
     if dtype == "q4tp":
         parameters, rungs = _q4tp_ladder(data, rows, groups)
-        bad = ~np.isfinite(parameters).all(axis=1) | ~np.isfinite(rungs[:, -1])
-        return f"the scales of row {int(np.flatnonzero(bad)[0])} are not finite" if bad.any() else None
+        at = _first(~np.isfinite(parameters).all(axis=1) | ~np.isfinite(rungs[:, -1]))
+        return None if at is None else f"the scales of row {at} are not finite"
     tile = {"q4_tiled": 18, "q1": 6, "q1s": 6, "q1t": 9}.get(dtype)
     if tile:
         scales = np.ndarray((rows * groups,), "<f2", data, 0, (tile,))
-        each, word = groups, "group"
     elif dtype == "q4_block":
         blocks = (_count(shape) + 31) // 32
-        scales, each, word = np.frombuffer(data, "<f2", blocks, blocks * 16), None, "group"
+        scales = np.frombuffer(data, "<f2", blocks, blocks * 16)
     elif dtype in ("vbit", "vbit_ro"):
-        scales, each, word = np.frombuffer(data, "<f2", rows * groups, rows), groups, "group"
-    elif dtype in ("q8_row", "q8_2f"):
-        scales, each, word = np.frombuffer(data, "<f2", rows + (cols if dtype == "q8_2f" else 0), rows * cols), None, "row"
+        scales = np.frombuffer(data, "<f2", rows * groups, rows)
     else:
-        return None
-    bad = np.flatnonzero(~np.isfinite(scales))
-    if not len(bad):
-        return None
-    at = int(bad[0])
-    if dtype == "q8_2f" and at >= rows:
-        return f"the scale of column {at - rows} is not finite"
-    place = f"row {at // each}, group {at % each}" if each else f"{word} {at}"
-    return f"the scale of {place} is not finite"
+        scales = np.frombuffer(data, "<f2", rows + (cols if dtype == "q8_2f" else 0), rows * cols)
+    at = _first(~np.isfinite(scales))
+    if at is not None:
+        if dtype in ("q8_row", "q8_2f"):
+            return f"the scale of row {at} is not finite" if at < rows else f"the field of column {at - rows} is not finite"
+        return f"the scale of group {at} is not finite"
+    if dtype == "q1t":
+        codes = np.ndarray((rows * groups, 7), np.uint8, data, 2, (9, 1))
+        at = _first((codes >= np.array([243] * 6 + [9])).any(axis=1))
+        if at is not None:
+            return f"the codes of group {at} are more than ternary digits give"
+    if dtype in ("q1s", "q1t"):
+        at = _first(~np.isfinite(_overlay(data, dtype, rows, cols)["value"]))
+        return None if at is None else f"outlier {at} is not finite"
+    return None
 
 
 # ---- JSON (§2) --------------------------------------------------------------------------------------------------------
@@ -383,14 +407,18 @@ def strict_json(data, where):
             seen = set()
             key = next(k for k, _ in items if k in seen or seen.add(k))
             parse(f"{where}: the key {key!r} stands twice in one object")
+        if any("\ud800" <= c <= "\udfff" for key in result for c in key):
+            parse(f"{where}: a key has a lone surrogate")
         return result
 
     def constant(name):
         parse(f"{where}: {name} is no JSON")
 
+    def integer(digits):
+        return int(digits) if len(digits) < 64 and digits != "-0" else float(digits)
+
     try:
-        return json.loads(text, object_pairs_hook=pairs, parse_constant=constant,
-                          parse_int=lambda digits: int(digits) if len(digits) < 64 else float(digits))
+        return json.loads(text, object_pairs_hook=pairs, parse_constant=constant, parse_int=integer)
     except CmfError:
         raise
     except (ValueError, RecursionError) as error:
@@ -423,13 +451,18 @@ class Fields:
     def integer(self, key, value):
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             self.wrong(key, f"must be a whole number, not {value!r}")
-        if value >= 1 << 63:
-            self.wrong(key, f"{value} is too large")
+        if value > 1 << 53:
+            self.wrong(key, f"{value} is more than 2^53")
         return value
 
     def size(self, key, value):
         if self.integer(key, value) >= 1 << 32:
             self.wrong(key, f"{value} is not below 2^32")
+        return value
+
+    def shard_number(self, key, value):
+        if self.integer(key, value) > 99999:
+            self.wrong(key, f"{value} has more than five digits")
         return value
 
     def number(self, key, value):
@@ -464,6 +497,9 @@ class Fields:
     def sizes(self, key, value):
         return [self.size(f"{key}[{i}]", one) for i, one in enumerate(self.array(key, value))]
 
+    def integers(self, key, value):
+        return [self.integer(f"{key}[{i}]", one) for i, one in enumerate(self.array(key, value))]
+
     def numbers(self, key, value):
         return [self.number(f"{key}[{i}]", one) for i, one in enumerate(self.array(key, value))]
 
@@ -496,9 +532,9 @@ def check_arch(value):
     """header.arch: every key that has a meaning, with its type and range."""
     arch = Fields(value, "header.arch")
     arch.get("arch_name", "string")
-    for key in ("hidden_size", "intermediate_size", "num_layers", "num_attention_heads", "num_kv_heads", "head_dim",
-                "vocab_size", "max_position_embeddings"):
+    for key in ("hidden_size", "intermediate_size", "num_layers", "num_attention_heads", "num_kv_heads", "head_dim", "vocab_size"):
         arch.get(key, "size")
+    arch.get("max_position_embeddings", "integer")
     layers, heads, kv_heads = value["num_layers"], value["num_attention_heads"], value["num_kv_heads"]
     types = arch.get("layer_types", "strings")
     for i, one in enumerate(types):
@@ -518,7 +554,9 @@ def check_arch(value):
     arch.get("embed_multiplier", "number", 1.0)
     arch.positive("query_pre_attn_scalar", None)
     arch.positive("rope_local_base_freq", None)
-    for key in ("sliding_window", "sliding_window_pattern", "global_head_dim", "num_global_kv_heads", "head_clusters",
+    for key in ("sliding_window", "sliding_window_pattern"):
+        arch.get(key, "integer", None)
+    for key in ("global_head_dim", "num_global_kv_heads", "head_clusters",
                 "linear_conv_kernel_dim", "linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim",
                 "linear_value_head_dim"):
         arch.get(key, "size", None)
@@ -533,15 +571,18 @@ def check_arch(value):
         arch.wrong("attention_heads_per_layer", "must have a multiple of num_kv_heads for each layer")
     if any(f <= 0 for f in arch.get("rope_freq_factors", "numbers", None) or []):
         arch.wrong("rope_freq_factors", "must be larger than 0")
-    if arch.get("num_loops", "size", 1) == 0:
-        arch.wrong("num_loops", "must be at least 1")
+    if not 1 <= arch.get("num_loops", "integer", 1) <= 1024:
+        arch.wrong("num_loops", "must be from 1 to 1024")
+    rotated = arch.get("no_rope_layers", "integers", None)
+    if rotated is not None and (len(rotated) != layers or any(one > 1 for one in rotated)):
+        arch.wrong("no_rope_layers", "must have a 0 or a 1 for each layer")
     _check_blocks(arch)
 
 
 def _check_blocks(arch):
     """The optional objects inside arch: required keys, then optional ones."""
     blocks = {
-        "yarn": ({"factor": "number", "original_max_position_embeddings": "size"},
+        "yarn": ({"factor": "number", "original_max_position_embeddings": "integer"},
                  {"beta_fast": "number", "beta_slow": "number", "attention_factor": "number", "mscale_all_dim": "number?"}),
         "mla": ({"kv_lora_rank": "size", "qk_rope_head_dim": "size", "qk_nope_head_dim": "size", "v_head_dim": "size"},
                 {"q_lora_rank": "size?", "nope": "boolean"}),
@@ -561,6 +602,8 @@ def _check_blocks(arch):
             block.get(key, read)
         for key, read in optional.items():
             block.get(key, read.rstrip("?"), None if read.endswith("?") else False)
+        if name == "mtp":
+            block.choice("hidden", ("pre", "post", ""), None)
 
 
 def check_header(header):
@@ -587,7 +630,7 @@ def check_header(header):
         _check_skill(Fields(record, f"header.skills[{i}]"), ids)
     shard = top.inner("shard")
     if shard is not None:
-        no, count = shard.get("no", "size"), shard.get("count", "size")
+        no, count = shard.get("no", "shard_number"), shard.get("count", "shard_number")
         if count == 0 or not 1 <= no <= count:
             shard.wrong("no", f"{no} of {count}")
     calibration = top.inner("calibration")
@@ -606,7 +649,7 @@ def _check_skill(skill, ids):
     if name in ids:
         skill.wrong("id", f"{name!r} stands twice")
     ids.add(name)
-    skill.get("layers", "sizes", [])
+    skill.get("layers", "integers", [])
     for key in ("name", "input_mask_task", "base_arch", "task"):
         skill.get(key, "string", None)
     base = skill.get("base_dir_hash", "string", None)
@@ -615,10 +658,11 @@ def _check_skill(skill, ids):
     selection = skill.inner("selection")
     if selection is not None:
         selection.get("metric", "string")
-        selection.get("phi_layer", "size")
+        selection.get("phi_layer", "integer")
         selection.get("mean", "string")
         selection.get("basis", "string")
-        selection.get("rank", "size", None)
+        selection.get("rank", "integer", None)
+        selection.get("prompt", "string", None)
 
 
 # ---- masks and sparse index (§5, §7) ----------------------------------------------------------------------------------
@@ -808,7 +852,7 @@ class CmfFile:
             bounds(f"the directory claims {count} tensors, its {len(section)} bytes can hold {(len(section) - 16) // RECORD}")
         if not 16 + RECORD * count <= pool <= len(section):
             bounds(f"the names begin at {pool}, outside the directory")
-        self.entries, self.tails = {}, False
+        entries, self.tails = [], False
         for i in range(count):
             name_off, name_len, dtype, ndim, *rest = struct.unpack_from("<IHBB6IQQQ", section, 16 + RECORD * i)
             if name_off > len(section) - pool or name_len > len(section) - pool - name_off:
@@ -825,10 +869,14 @@ class CmfFile:
                 parse(f"tensor '{name}' has {ndim} dimensions, 6 are allowed")
             self.tails = self.tails or any(rest[ndim:6])
             entry = {"dtype": DTYPES[dtype], "shape": list(rest[:ndim]), "off": rest[6], "nbytes": rest[7], "hash": rest[8]}
+            entries.append((name, entry))
+        for name, entry in entries:
             self._check_entry(name, entry)
-            if name in self.entries:
-                parse(f"two tensor records have the name '{name}'")
-            self.entries[name] = entry
+        self.entries = dict(entries)
+        if len(self.entries) != count:
+            seen = set()
+            name = next(n for n, _ in entries if n in seen or seen.add(n))
+            parse(f"two tensor records have the name '{name}'")
 
     def _check_entry(self, name, entry):
         where = f"tensor '{name}'"
@@ -885,7 +933,7 @@ class CmfFile:
             actual = hash64(data)
             if actual != entry["hash"]:
                 add("HashMismatch", f"tensor {name}", f"stored {entry['hash']:016x}, actual {actual:016x}")
-            bad = _bad_scale(data, entry["dtype"], entry["shape"])
+            bad = _bad_value(data, entry["dtype"], entry["shape"])
             if bad:
                 add("Parse", f"tensor {name}", bad)
         return found
@@ -977,9 +1025,20 @@ def check_signature(path, pubkey=None):
     return "valid", ""
 
 
+def _base64_halves(text, where):
+    """Finite halves of a base64 text (RFC 4648, padded) as float32."""
+    if not re.fullmatch(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", text):
+        parse(f"{where}: not base64")
+    data = base64.b64decode(text)
+    values = np.frombuffer(data, "<f2", len(data) // 2).astype(np.float32)
+    if len(data) % 2 or not np.isfinite(values).all():
+        parse(f"{where}: not finite halves")
+    return values
+
+
 # ---- models, alone or in shards (§10) -------------------------------------------------------------------------------------
 
-SHARD_NAME = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.cmf\Z", re.S)
+SHARD_NAME = re.compile(r"(.+)-([0-9]{5})-of-([0-9]{5})\.cmf\Z", re.S)
 
 
 class CmfReader:
@@ -1010,6 +1069,8 @@ class CmfReader:
 
     def _open_set(self, path, named):
         place, match = named.header["shard"], SHARD_NAME.match(path)
+        if place["count"] == 1:
+            return
         if not match:
             self._fail("Parse", f"{path}: shard {place['no']} of {place['count']} must be called NAME-00001-of-{place['count']:05}.cmf")
         stem, no, count = match.group(1), int(match.group(2)), int(match.group(3))
@@ -1020,17 +1081,27 @@ class CmfReader:
         for i in range(1, count + 1):
             if i == no:
                 shards.append(named)
+                self._check_sibling(named, i, count)
                 continue
             sibling = f"{stem}-{i:05}-of-{count:05}.cmf"
             if not os.path.exists(sibling):
                 named.close()
                 self._fail("Io", f"{sibling}: this shard of {path} is missing")
-            shards.append(CmfFile(sibling))
-        for i, shard in enumerate(shards, 1):
-            if shard.header.get("shard") != {"no": i, "count": count}:
-                self._fail("Parse", f"{shard.path}: its header says {shard.header.get('shard')}, its name {i} of {count}")
-            if any(shard.header.get(key) != shards[0].header.get(key) for key in ("arch", "quant_type", "provenance")):
-                self._fail("Parse", f"{shard.path}: belongs to another model than {shards[0].path}")
+            try:
+                shards.append(CmfFile(sibling))
+            except CmfError:
+                self.close()
+                raise
+            self._check_sibling(shards[-1], i, count)
+
+    def _check_sibling(self, shard, no, count):
+        said = shard.header.get("shard") or {}
+        if (said.get("no"), said.get("count")) != (no, count):
+            self._fail("Parse", f"{shard.path}: its header says {said}, its name {no} of {count}")
+        first = self.shards[0].header
+        if any(json.dumps(shard.header[key]) != json.dumps(first[key]) if key in shard.header and key in first else
+               (key in shard.header) != (key in first) for key in ("arch", "quant_type", "provenance")):
+            self._fail("Parse", f"{shard.path}: belongs to another model than {self.shards[0].path}")
 
     def __enter__(self):
         return self
@@ -1068,16 +1139,24 @@ class CmfReader:
         return self.shards[0].index
 
     def selection(self, skill):
-        """(mean [hidden], basis [rank, hidden]) of a skill's record, as float32."""
+        """(mean [hidden], basis [rank, hidden]) of a skill's record, as float32; CmfError if it cannot route."""
         record = next((s for s in self.skills if s["id"] == skill), None)
         if record is None or not record.get("selection"):
             raise KeyError(f"no selection of a skill '{skill}'")
-        hidden = self.arch["hidden_size"]
-        mean, basis = (np.frombuffer(base64.b64decode(record["selection"][key], validate=True), "<f2").astype(np.float32)
-                       for key in ("mean", "basis"))
-        if len(mean) != hidden or len(basis) % hidden:
-            parse(f"skill '{skill}': mean or basis have the wrong length")
-        return mean, basis.reshape(-1, hidden)
+        rule, where, hidden = record["selection"], f"skill '{skill}'", self.arch["hidden_size"]
+        if rule["metric"] not in ("mse", "mse_unit"):
+            parse(f"{where}: unknown metric {rule['metric']!r}")
+        if rule["phi_layer"] >= self.arch["num_layers"]:
+            parse(f"{where}: phi_layer {rule['phi_layer']} of {self.arch['num_layers']} layers")
+        if rule.get("prompt") not in (None, "", "chat"):
+            parse(f"{where}: unknown prompt form {rule['prompt']!r}")
+        mean, basis = (_base64_halves(rule[key], f"{where}.{key}") for key in ("mean", "basis"))
+        rank = rule.get("rank")
+        if rank is None:
+            rank = len(basis) // hidden if hidden else 0
+        if len(mean) != hidden or len(basis) != rank * hidden:
+            parse(f"{where}: mean or basis have the wrong length")
+        return mean, basis.reshape(rank, hidden)
 
     def resolve(self, name, skill=None):
         """The name to read: the skill's replacement if it has one (§9)."""

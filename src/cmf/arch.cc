@@ -24,7 +24,8 @@ constexpr std::array kLayerTypes{Spelling<LayerType>{"FullAttention", LayerType:
 constexpr std::array kNormStyles{Spelling<NormStyle>{"qwen", NormStyle::Qwen},
                                  Spelling<NormStyle>{"gemma", NormStyle::Gemma}};
 constexpr std::array kActivations{Spelling<Activation>{"silu", Activation::Silu},
-                                  Spelling<Activation>{"gelu_tanh", Activation::GeluTanh}};
+                                  Spelling<Activation>{"gelu_tanh", Activation::GeluTanh},
+                                  Spelling<Activation>{"situ", Activation::Situ}};
 
 template <class Value, size_t N>
 Value value_of(const std::array<Spelling<Value>, N>& table, const Fields& fields, const char* key, const Json& text) {
@@ -86,19 +87,39 @@ LinearCore parse_linear_core(const Fields& in) {
 }
 
 // Keys of the reference whose mathematics this engine does not have (§0 of the facts names them; none is in SPEC §2).
+// They have types all the same.
 std::string find_unsupported(const Fields& in, const Arch& arch) {
-  for (const char* key :
-       {"mla", "g3n", "global_head_dim", "num_global_kv_heads", "global_partial_rotary_factor", "activation_situ_beta",
-        "activation_situ_linear_beta", "kda_gate_lower_bound", "head_clusters"}) {
-    if (in.find_set(key)) return std::string("arch.") + key;
+  std::string found = arch.hidden_act == Activation::Situ ? "arch.hidden_act situ" : "";
+  const auto note = [&](bool given, const std::string& key) {
+    if (given && found.empty()) found = "arch." + key;
+  };
+  if (const auto mla = in.maybe_object("mla")) {
+    for (const char* key : {"kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"}) {
+      mla->integer(key, kDimension);
+    }
+    mla->maybe_integer("q_lora_rank", kDimension);
+    mla->flag_or("nope", false);
+    note(true, "mla");
   }
-  if (in.flag_or("attn_v_norm", false)) return "arch.attn_v_norm";
-  if (const Json* moe = in.find_set("moe");
-      moe && Fields(*moe, "arch.moe", in.what()).flag_or("router_resonance", false)) {
-    return "arch.moe.router_resonance";
+  if (const auto g3n = in.maybe_object("g3n")) {
+    for (const char* key : {"altup_num_inputs", "laurel_rank", "ple_dim", "ple_vocab", "num_kv_shared_layers"}) {
+      g3n->integer(key, kDimension);
+    }
+    g3n->numbers("activation_sparsity");
+    note(true, "g3n");
   }
-  if (arch.linear_core && arch.linear_core->kind != "gated_delta_net") return "arch.linear_core.kind";
-  return "";
+  for (const char* key : {"global_head_dim", "num_global_kv_heads", "head_clusters"}) {
+    note(in.maybe_integer(key, kDimension).has_value(), key);
+  }
+  for (const char* key : {"global_partial_rotary_factor", "activation_situ_beta", "activation_situ_linear_beta",
+                          "kda_gate_lower_bound"}) {
+    note(in.maybe_number(key).has_value(), key);
+  }
+  note(in.flag_or("attn_v_norm", false), "attn_v_norm");
+  if (const auto moe = in.maybe_object("moe")) note(moe->flag_or("router_resonance", false), "moe.router_resonance");
+  if (const auto core = in.maybe_object("linear_core")) core->maybe_integer("nphase", kDimension);
+  note(arch.linear_core && arch.linear_core->kind != "gated_delta_net", "linear_core.kind");
+  return found;
 }
 
 void parse_layers(const Fields& in, Arch& out) {
@@ -284,13 +305,7 @@ Arch parse_arch(const Json& json, std::string_view what) {
   out.tie_word_embeddings = in.flag_or("tie_word_embeddings", false);
   out.partial_rotary_factor = in.number_or("partial_rotary_factor", 1);
   if (const auto yarn = in.maybe_object("yarn")) out.yarn = parse_yarn(*yarn);
-  if (const Json* act = in.find("hidden_act")) {
-    if (act->is_string() && act->get_ref<const std::string&>() == "situ") {
-      out.unsupported = "arch.hidden_act situ";
-    } else {
-      out.hidden_act = value_of(kActivations, in, "hidden_act", *act);
-    }
-  }
+  if (const Json* act = in.find("hidden_act")) out.hidden_act = value_of(kActivations, in, "hidden_act", *act);
   out.embed_multiplier = in.number_or("embed_multiplier", 1);
   out.query_pre_attn_scalar = in.maybe_number("query_pre_attn_scalar");
   if (out.query_pre_attn_scalar && *out.query_pre_attn_scalar <= 0) {
@@ -322,7 +337,7 @@ Arch parse_arch(const Json& json, std::string_view what) {
   out.num_loops = in.integer_or("num_loops", 1, 1024);
   if (out.num_loops == 0) in.wrong("num_loops", "must be at least 1");
   out.loop_final_norm = in.flag_or("loop_final_norm", false);
-  if (out.unsupported.empty()) out.unsupported = find_unsupported(in, out);
+  out.unsupported = find_unsupported(in, out);
   return out;
 }
 

@@ -9,8 +9,8 @@
 namespace cortiq::cmf {
 
 enum class LayerType { FullAttention, SlidingAttention, LinearAttention, ShortConv, Kda };
-enum class NormStyle { Qwen, Gemma };  // x̂·w and x̂·(1+w)
-enum class Activation { Silu, GeluTanh };
+enum class NormStyle { Qwen, Gemma };            // x̂·w and x̂·(1+w)
+enum class Activation { Silu, GeluTanh, Situ };  // Situ: read and shown, not executed
 
 struct Yarn {
   double factor = 1, beta_fast = 32, beta_slow = 1, attention_factor = 1;

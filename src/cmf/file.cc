@@ -82,6 +82,7 @@ std::shared_ptr<const File> File::open(const std::string& path, FileSystem& file
 Bytes File::section(const Section& one) const { return Opener::section(mapping_->bytes(), one); }
 
 Bytes File::payload(const Tensor& tensor) const {
+  if (tensor.nbytes == 0) return {};  // the data section may be absent, and its offset is then anything
   return mapping_->bytes().slice(envelope_.data.offset + tensor.offset, tensor.nbytes);
 }
 

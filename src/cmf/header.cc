@@ -50,6 +50,15 @@ SectionHashes parse_section_hashes(const Fields& in) {
   return {hash("masks"), hash("vocab"), hash("index")};
 }
 
+// Extensions of the reference that nothing here uses: their types are checked all the same (FORMAT_FACTS §4).
+void check_extensions(const Fields& in) {
+  if (const auto calibration = in.maybe_object("calibration")) calibration->number("temperature");
+  if (const auto routing = in.maybe_object("routing")) {
+    for (const char* key : {"temperature", "novelty_theta", "target_fpr"}) routing->number(key);
+    routing->integer("samples");
+  }
+}
+
 }  // namespace
 
 const SkillRecord* Header::skill(std::string_view id) const noexcept {
@@ -86,6 +95,7 @@ Header parse_header(std::string_view text, std::string_view what) {
       }
     }
   }
+  check_extensions(in);
   out.json = std::move(json);
   return out;
 }

@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "base/hash64.h"
 #include "cmf/envelope.h"
 #include "cmf/sample_file.h"
 #include "cmf/test_files.h"
@@ -84,6 +85,31 @@ TEST(Verify, lists_every_problem_and_not_only_the_first) {
   size_t fixed = 1;
   for (const Tensor& tensor : file->tensors()) fixed += codec::of(tensor.dtype).nbytes(tensor.shape).has_value();
   EXPECT_EQ(report.problems.size(), fixed) << text_of(report);
+}
+
+TEST(Verify, empty_tensors_need_no_data_section_and_its_offset_is_not_looked_at) {
+  MemoryFileSystem files;
+  Contents contents;
+  contents.header = sample_header();
+  write_sample(files, "m.cmf", std::move(contents), {sample_tensor("empty", codec::Dtype::F32, {0, 7})});
+  std::string bytes = files.get("m.cmf");
+  ASSERT_EQ(get64(bytes, 0x38), 0u);
+  put64(bytes, 0x30, ~uint64_t{0});
+  const Report report = verify_bytes(bytes);
+  EXPECT_TRUE(report.valid) << text_of(report);
+}
+
+TEST(Verify, a_section_hash_of_zero_is_an_absent_one) {
+  MemoryFileSystem files;
+  write_sample(files, "m.cmf");
+  std::string bytes = files.get("m.cmf");
+  const auto file = File::open("m.cmf", files);
+  const std::string digits = hex64(*file->header().section_hashes.vocab);
+  bytes.replace(bytes.find(digits), 16, "0000000000000000");
+  put64(bytes, 0x70, 0);  // the header has changed: its own hash is given up as well
+  const Report report = verify_bytes(bytes);
+  EXPECT_TRUE(report.valid) << text_of(report);
+  EXPECT_NE(text_of(report).find("tokenizer section is protected by no hash"), std::string::npos) << text_of(report);
 }
 
 TEST(Verify, large_tensors_in_pieces_give_the_same_hash_and_find_a_scale_in_a_later_piece) {

@@ -104,6 +104,22 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"/skills/0/selection", R"({"metric":"mse","phi_layer":0,"mean":"%%","basis":""})", nullptr},
                     Case{"/skills/0/selection", "null", nullptr}));
 
+// What is not executed or not used has types all the same (FORMAT_FACTS §4).
+INSTANTIATE_TEST_SUITE_P(
+    NotUsed, HeaderRule,
+    testing::Values(Case{"/arch/mla", "5", "arch.mla"}, Case{"/arch/mla", "{}", "arch.mla.kv_lora_rank"},
+                    Case{"/arch/mla", "null", nullptr}, Case{"/arch/g3n", "[]", "arch.g3n"},
+                    Case{"/arch/g3n", R"({"altup_num_inputs":1})", "arch.g3n.laurel_rank"},
+                    Case{"/arch/global_head_dim", "8.0", "arch.global_head_dim"},
+                    Case{"/arch/head_clusters", "4294967296", "arch.head_clusters"},
+                    Case{"/arch/num_global_kv_heads", "null", nullptr},
+                    Case{"/arch/kda_gate_lower_bound", "true", "arch.kda_gate_lower_bound"},
+                    Case{"/arch/activation_situ_beta", "\"x\"", "arch.activation_situ_beta"},
+                    Case{"/calibration", "[]", "calibration"}, Case{"/calibration", "{}", "calibration.temperature"},
+                    Case{"/calibration", R"({"temperature":2})", nullptr}, Case{"/routing", "7", "routing"},
+                    Case{"/routing", R"({"temperature":1,"novelty_theta":1,"target_fpr":1})", "routing.samples"},
+                    Case{"/routing", "null", nullptr}));
+
 TEST(Header, duplicate_keys_are_refused_at_every_level) {
   for (const char* text : {R"({"format":"cmf","format":"cmf"})", R"({"x":{"a":1,"a":2}})"}) {
     EXPECT_THROW(parse_header(text, "m"), Error);
@@ -112,11 +128,15 @@ TEST(Header, duplicate_keys_are_refused_at_every_level) {
 
 TEST(Header, keys_this_engine_does_not_execute_are_named) {
   Json header = sample_header();
-  header["arch"]["mla"] = Json::object();
+  header["arch"]["mla"] = {{"kv_lora_rank", 4}, {"qk_rope_head_dim", 4}, {"qk_nope_head_dim", 4}, {"v_head_dim", 4}};
   EXPECT_EQ(parse_arch(header["arch"], "").unsupported, "arch.mla");
   header = sample_header();
   header["arch"]["attn_v_norm"] = true;
   EXPECT_EQ(parse_arch(header["arch"], "").unsupported, "arch.attn_v_norm");
+  header = sample_header();
+  header["arch"]["hidden_act"] = "situ";
+  EXPECT_EQ(parse_arch(header["arch"], "").unsupported, "arch.hidden_act situ");
+  EXPECT_EQ(resolved_arch(parse_arch(header["arch"], ""))["hidden_act"], "situ");
   EXPECT_EQ(parse_arch(sample_header()["arch"], "").unsupported, "");
 }
 
