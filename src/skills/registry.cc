@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "cmf/lossless_json.h"
+#include "cmf/skill_record.h"
 #include "cmf/skill_tensors.h"
 #include "cmf/update.h"
 #include "skills/defrag.h"
@@ -110,7 +111,13 @@ RegistryReport add_skill(const Target& target, const std::string& id, const std:
   } else if (!record->contains("layers")) {
     (*record)["layers"] = Json::array();
   }
-  if (selection) (*record)["selection"] = *selection;
+  if (selection) {
+    (*record)["selection"] = *selection;
+    const cmf::SkillRecord read =
+        cmf::parse_skill_record(cmf::Fields(*record, "skills", "--selection"), update.model().header().arch);
+    const std::string reason = read.selection ? read.selection->unusable : "it is null";
+    if (!reason.empty()) fail(ErrorKind::Usage, "--selection: prompts cannot be routed by it: {}", reason);
+  }
   change.header = std::move(header);
   RegistryReport report = run(update, std::move(change), tensors);
   report.replaced = replaced;

@@ -1,4 +1,5 @@
 """Skills, masks and expert cuts from outside, on the trained models of the repository."""
+import base64
 import json
 import shutil
 import subprocess
@@ -84,6 +85,13 @@ class Skills(Case):
         self.refused("Usage", "skill", "add", file, "--id", "x", "--donor", NANO, naming="differs in nothing", status=2)
         self.refused("Parse", "skill", "add", file, "--id", "x", "--donor", MODELS / "nano-moe", naming="replaces nothing")
         self.refused("Usage", "skill", "remove", file, "--id", "x", status=2)
+        selection = self.dir / "selection.json"
+        good = {"metric": "mse", "phi_layer": 2, "rank": 0, "mean": base64.b64encode(bytes(256)).decode(), "basis": ""}
+        for bad, word in (({**good, "phi_layer": 6}, "phi_layer"), ({**good, "mean": "AAAA"}, "mean"), ({**good, "metric": "l1"}, "metric"), (None, "null")):
+            selection.write_text(json.dumps(bad))
+            self.refused("Usage", "skill", "add", file, "--id", "x", "--selection", selection, naming=word, status=2)
+        selection.write_text(json.dumps(good))
+        self.ok("skill", "add", file, "--id", "x", "--selection", selection)
 
     def test_remove_takes_record_and_tensors(self):
         file = self.swarm(skills=("sql",))
