@@ -129,6 +129,8 @@ const AttentionKernels& attention_kernels(Isa isa) noexcept {
 #if defined(__x86_64__)
   if (isa >= Isa::Avx512) return attention_avx512();
   if (isa == Isa::Avx2) return attention_avx2();
+#elif defined(__aarch64__)
+  if (isa == Isa::Neon) return attention_neon();
 #endif
   (void)isa;
   return attention_scalar();

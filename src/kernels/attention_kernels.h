@@ -48,6 +48,7 @@ struct AttentionKernels {
 const AttentionKernels& attention_scalar() noexcept;
 const AttentionKernels& attention_avx2() noexcept;
 const AttentionKernels& attention_avx512() noexcept;
+const AttentionKernels& attention_neon() noexcept;
 const AttentionKernels& attention_kernels(Isa isa) noexcept;
 
 }  // namespace cortiq::kernels

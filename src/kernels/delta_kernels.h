@@ -44,6 +44,7 @@ struct DeltaKernels {
 const DeltaKernels& delta_scalar() noexcept;
 const DeltaKernels& delta_avx2() noexcept;
 const DeltaKernels& delta_avx512() noexcept;
+const DeltaKernels& delta_neon() noexcept;
 const DeltaKernels& delta_kernels(Isa isa) noexcept;
 
 }  // namespace cortiq::kernels

@@ -31,6 +31,7 @@ struct ElementwiseKernels {
 const ElementwiseKernels& elementwise_scalar() noexcept;
 const ElementwiseKernels& elementwise_avx2() noexcept;
 const ElementwiseKernels& elementwise_avx512() noexcept;
+const ElementwiseKernels& elementwise_neon() noexcept;
 const ElementwiseKernels& elementwise_kernels(Isa isa) noexcept;
 
 }  // namespace cortiq::kernels

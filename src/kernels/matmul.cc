@@ -326,6 +326,8 @@ const KernelTable& kernels_for(Isa isa) noexcept {
   if (isa == Isa::Avx512Vnni) return kAvx512VnniKernels;
   if (isa == Isa::Avx512) return kAvx512Kernels;
   if (isa == Isa::Avx2) return kAvx2Kernels;
+#elif defined(__aarch64__)
+  if (isa == Isa::Neon) return kNeonKernels;
 #endif
   (void)isa;
   return kScalarKernels;

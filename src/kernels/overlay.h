@@ -32,6 +32,23 @@ inline uint64_t find_entry(const Planes& w, uint64_t flat) {
   return low;
 }
 
+/// The entries of a row replace what was decoded.
+template <float (*HALF)(const uint8_t*)>
+inline void replace_entries(const Planes& w, uint64_t row, float* out) {
+  if (w.overlay == Planes::Overlay::Q1t) {
+    const uint64_t end = load_as<uint32_t>(w.row_ptr + 4 * (row + 1));
+    for (uint64_t e = load_as<uint32_t>(w.row_ptr + 4 * row); e < end; ++e) {
+      out[load_as<uint16_t>(w.entries + 4 * e)] = HALF(w.entries + 4 * e + 2);
+    }
+    return;
+  }
+  for (uint64_t e = find_entry(w, row * w.cols); e < w.entry_count; ++e) {
+    const uint64_t column = load_as<uint32_t>(w.entries + 6 * e) - row * w.cols;
+    if (column >= w.cols) return;
+    out[column] = HALF(w.entries + 6 * e + 4);
+  }
+}
+
 /// Adds the entries of one row to `TOKENS` outputs. HALF converts a stored half, FMA is a fused multiply-add. For Q1s
 /// `entry` is where the row's entries begin; returned is where they end.
 template <float (*HALF)(const uint8_t*), float (*FMA)(float, float, float), uint64_t TOKENS>

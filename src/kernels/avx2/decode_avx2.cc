@@ -33,23 +33,7 @@ void decode_block(const Planes& w, const Block& block, uint8_t* scratch, float* 
   }
 }
 
-float half_value(const uint8_t* at) { return _cvtsh_ss(load<uint16_t>(at)); }
-
-// An overlay's values replace what was decoded.
-void replace(const Planes& w, uint64_t row, float* out) {
-  if (w.overlay == Planes::Overlay::Q1t) {
-    const uint64_t end = load<uint32_t>(w.row_ptr + 4 * (row + 1));
-    for (uint64_t e = load<uint32_t>(w.row_ptr + 4 * row); e < end; ++e) {
-      out[load<uint16_t>(w.entries + 4 * e)] = half_value(w.entries + 4 * e + 2);
-    }
-    return;
-  }
-  for (uint64_t e = find_entry(w, row * w.cols); e < w.entry_count; ++e) {
-    const uint64_t column = load<uint32_t>(w.entries + 6 * e) - row * w.cols;
-    if (column >= w.cols) return;
-    out[column] = half_value(w.entries + 6 * e + 4);
-  }
-}
+CORTIQ_INLINE float half_value(const uint8_t* at) { return _cvtsh_ss(load<uint16_t>(at)); }
 
 }  // namespace
 
@@ -82,7 +66,7 @@ void decode(const IntegerJob& job, float* out, uint64_t pitch) noexcept {
     if (w.overlay == Planes::Overlay::None) continue;
     for (uint32_t i = 0; i < block.rows; ++i) {
       const uint64_t index = job.first + at + i;
-      replace(w, job.list ? job.list[index] : index, out + pitch * i);
+      replace_entries<half_value>(w, job.list ? job.list[index] : index, out + pitch * i);
     }
   }
 }
