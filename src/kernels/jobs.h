@@ -56,7 +56,7 @@ struct QuantiseJob {
   Flavour flavour;
   uint32_t tokens;                   ///< of the tile
   uint64_t groups;                   ///< of the whole row
-  uint64_t first_group, last_group;  ///< to do; first_group is a multiple of 4, last_group too unless it is the end
+  uint64_t first_group, last_group;  ///< to do; first_group is a multiple of 8, last_group too unless it is the end
   const float* x;                    ///< token t's column 32·first_group at x + t·stride, zero-padded to whole groups
   uint64_t stride;
   uint8_t* out;  ///< the tile's buffer

@@ -58,9 +58,37 @@ void quantise_step(Flavour flavour, const float* x, uint64_t groups, uint8_t* ou
   __builtin_memcpy(out + 192, scale, sizeof scale);
 }
 
+// Byte s of a group's plane i belongs to column 5·s + i; there are 32.
+constexpr Permutation kTernaryPlanes = permutation([](uint32_t i) {
+  const uint32_t column = 5 * (i % 8) + i / 8;
+  return i < 40 && column < 32 ? column : 32;
+});
+
+// One step of eight groups of q1t's single token.
+void quantise_ternary(const float* x, uint64_t groups, uint8_t* out) {
+  for (uint64_t g = 0; g < 8; ++g) {
+    const Group group = g < groups ? quantise_group(x + 32 * g) : Group{_mm256_setzero_si256(), 0};
+    alignas(64) uint64_t planes[8];
+    _mm512_store_si512(planes, permute(kTernaryPlanes, _mm512_zextsi256_si512(group.q)));
+    for (uint64_t i = 0; i < 5; ++i) __builtin_memcpy(out + 64 * i + 8 * g, &planes[i], 8);
+    __builtin_memcpy(out + 384 + 4 * g, &group.scale, 4);
+  }
+  const zi zero = _mm512_setzero_si512();
+  zi sum = dot_begin<true>(zero);
+  for (uint64_t i = 0; i < 5; ++i) sum = dot_add<true>(sum, _mm512_set1_epi8(1), _mm512_load_si512(out + 64 * i));
+  _mm512_store_si512(out + 320, _mm512_sub_epi32(zero, dot_end<true>(sum, zero)));
+}
+
 }  // namespace
 
 void quantise(const QuantiseJob& job) noexcept {
+  if (job.tokens == 1 && job.flavour == Flavour::Q1t) {
+    for (uint64_t g = job.first_group; g < job.last_group; g += 8) {
+      const uint64_t groups = job.last_group - g < 8 ? job.last_group - g : 8;
+      quantise_ternary(job.x + 32 * (g - job.first_group), groups, job.out + g / 8 * kTernaryStepBytes);
+    }
+    return;
+  }
   if (job.tokens == 1 && job.flavour != Flavour::Q1) {
     for (uint64_t g = job.first_group; g < job.last_group; g += 4) {
       const uint64_t groups = job.last_group - g < 4 ? job.last_group - g : 4;

@@ -24,10 +24,11 @@ inline constexpr __mmask64 kEvenBytes = 0x5555555555555555;
 //   sum = dot_begin<SMALL>(start); sum = dot_add<SMALL>(sum, u, s); …; sum = dot_end<SMALL>(sum, start)
 // SMALL: u ≤ 15, so that eight sums of two products fit 16 bits.
 //
-// permute: byte i of the result is byte f(i) of v, f given at compile time; replace_qword: the same for one qword of
-// `into`. A word permutation moves whole words, word i of the result is word f(i).
-// multishift: byte i of the result has the bits of its qword of v from bit f(i) on; what lies beyond bit 63 is
-// undefined. look_up: byte i of the result is f(index byte i), for indices below 32; zero where `have` is not set.
+// permute: byte i of the result is byte f(i) of v, f given at compile time; replace_…: the same for one qword or
+// 128-bit lane of `into`. A word permutation moves whole words, word i of the result is word f(i). multishift: byte i
+// of the result has the bits of its qword of v from bit f(i) on; beyond bit 63 they are undefined. look_up: byte i of
+// the result is f(index byte i), for indices below 32; zero where `have` is not set. look_up_byte: the same for any
+// index, everywhere.
 
 #if defined(__AVX512VNNI__) && defined(__AVX512VBMI__)
 
@@ -59,6 +60,10 @@ CORTIQ_INLINE zi replace_qword(zi into, uint32_t qword, const Permutation& table
   return _mm512_mask_permutexvar_epi8(into, 0xFFull << 8 * qword, load_table(table), v);
 }
 
+CORTIQ_INLINE zi replace_lane(zi into, uint32_t lane, const Permutation& table, zi v) {
+  return _mm512_mask_permutexvar_epi8(into, 0xFFFFull << 16 * lane, load_table(table), v);
+}
+
 using Multishift = ByteTable;
 template <class F>
 constexpr Multishift multishift_by(F f) {
@@ -75,6 +80,23 @@ constexpr Lookup lookup(F f) {
 }
 CORTIQ_INLINE zi look_up(const Lookup& table, __mmask64 have, zi index) {
   return _mm512_maskz_permutexvar_epi8(have, index, load_table(table));
+}
+
+struct ByteLookup {
+  ByteTable quarter[4];
+};
+template <class F>
+constexpr ByteLookup byte_lookup(F f) {
+  ByteLookup table{};
+  for (uint32_t q = 0; q < 4; ++q) table.quarter[q] = byte_table([f, q](uint32_t i) { return f(64 * q + i); });
+  return table;
+}
+CORTIQ_INLINE zi look_up_byte(const ByteLookup& table, zi index) {
+  const __mmask64 bit7 = _mm512_movepi8_mask(index), bit6 = _mm512_movepi8_mask(_mm512_add_epi8(index, index));
+  const auto half = [&](const ByteTable& low, const ByteTable& high) __attribute__((always_inline)) {
+    return _mm512_mask_permutexvar_epi8(_mm512_permutexvar_epi8(index, load_table(low)), bit6, index, load_table(high));
+  };
+  return _mm512_mask_mov_epi8(half(table.quarter[0], table.quarter[1]), bit7, half(table.quarter[2], table.quarter[3]));
 }
 
 #else
@@ -117,6 +139,10 @@ CORTIQ_INLINE zi permute(const Permutation& table, zi v) {
 }
 CORTIQ_INLINE zi replace_qword(zi into, uint32_t qword, const Permutation& table, zi v) {
   return _mm512_mask_mov_epi64(into, static_cast<__mmask8>(1u << qword), permute(table, v));
+}
+
+CORTIQ_INLINE zi replace_lane(zi into, uint32_t lane, const Permutation& table, zi v) {
+  return _mm512_mask_mov_epi32(into, static_cast<__mmask16>(0xFu << 4 * lane), permute(table, v));
 }
 
 using WordPermutation = WordTable;
@@ -162,6 +188,27 @@ CORTIQ_INLINE zi look_up(const Lookup& table, __mmask64 have, zi index) {
   const __mmask64 high = _mm512_mask_test_epi8_mask(have, index, _mm512_set1_epi8(16));
   return _mm512_mask_shuffle_epi8(_mm512_maskz_shuffle_epi8(have, load_table(table.low), index), high,
                                   load_table(table.high), index);
+}
+
+struct ByteLookup {
+  ByteTable part[16];
+};
+template <class F>
+constexpr ByteLookup byte_lookup(F f) {
+  ByteLookup table{};
+  for (uint32_t p = 0; p < 16; ++p) table.part[p] = byte_table([f, p](uint32_t i) { return f(16 * p + i % 16); });
+  return table;
+}
+CORTIQ_INLINE zi look_up_byte(const ByteLookup& table, zi index) {
+  const zi low = _mm512_set1_epi8(15), in_part = _mm512_and_si512(index, low);
+  const zi part = _mm512_and_si512(_mm512_srli_epi16(index, 4), low);
+  zi v = _mm512_shuffle_epi8(load_table(table.part[0]), in_part);
+#pragma GCC unroll 16
+  for (uint32_t p = 1; p < 16; ++p) {
+    const __mmask64 here = _mm512_cmpeq_epi8_mask(part, _mm512_set1_epi8(static_cast<char>(p)));
+    v = _mm512_mask_shuffle_epi8(v, here, load_table(table.part[p]), in_part);
+  }
+  return v;
 }
 
 #endif

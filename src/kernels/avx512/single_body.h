@@ -189,7 +189,7 @@ void single(const IntegerJob& job) noexcept {
     case Weights::Q1:
       return;  // few() does it: its quads come cheaper than bytes in row order
     case Weights::Q1t:
-      return multiply<Weights::Q1t>(job);
+      return ternary(job);
   }
 }
 

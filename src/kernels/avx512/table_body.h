@@ -11,6 +11,7 @@ namespace {
 uint32_t tile_limit(uint64_t tokens) noexcept { return tokens <= 8 ? 8 : 6; }
 
 uint64_t token_bytes(Flavour flavour, uint64_t tokens, uint64_t groups) noexcept {
+  if (tokens == 1 && flavour == Flavour::Q1t) return (groups + 7) / 8 * kTernaryStepBytes;
   return tokens == 1 && flavour != Flavour::Q1 ? (groups + 3) / 4 * kSingleStepBytes : 40 * groups;
 }
 

@@ -1,0 +1,1 @@
+#include "kernels/avx512/ternary_body.h"
