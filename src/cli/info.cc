@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <map>
@@ -8,6 +7,7 @@
 #include "cli/common.h"
 #include "cmf/file.h"
 #include "cmf/lossless_json.h"
+#include "convert/dtypes.h"
 
 namespace cortiq::cli {
 namespace {
@@ -184,7 +184,7 @@ int run_info(const Arguments& arguments) {
     ++amount.tensors;
     amount.bytes += tensor.nbytes;
     if (!tensor.name.starts_with("skill.")) parameters += tensor.shape.elements();
-    if (pattern && ::fnmatch(pattern->c_str(), std::string(tensor.name).c_str(), 0) == 0) listed.push_back(&tensor);
+    if (pattern && convert::glob(*pattern, tensor.name)) listed.push_back(&tensor);
   }
   Json document = {{"file", path}, {"bytes", bytes}, {"version", file.envelope().version}};
   document["required_features"] = Json::array();

@@ -40,96 +40,96 @@ struct Dataset {
 
 double rounded(double value) { return std::round(value * 1e5) / 1e5; }
 
+// What both commands do: the same data with and without something, a contract written into the file, a report.
+class Measurement {
+ public:
+  /// False if only help was asked for. `what`: "id" of a skill or "name" of a mask.
+  bool parse(Flags& flags, const char* what, const char* help, const std::vector<std::string>& arguments) {
+    what_ = what;
+    flags.positional("file", target_.path, "CMF file")
+        .option(fmt::format("--{}", what), name_, help)
+        .option("-o,--output", target_.output, "file to write (default: append in place)");
+    data_.declare(flags);
+    flags.flag("--exact", model_flags_.exact, "f32 from decoded weights throughout");
+    common_.declare_json(flags);
+    common_.declare_threads(flags);
+    common_.declare_progress(flags);
+    if (!flags.parse(arguments)) return false;
+    model_flags_.path = target_.path;
+    progress_ = common_.progress();
+    return true;
+  }
+
+  /// `bind` gives the binding to compare with the dense backbone.
+  template <class Bind>
+  void run(Bind bind) {
+    Session session(model_flags_, common_);
+    without_ = data_.measure(session, session.binding("none", "none", std::nullopt, nullptr), *progress_);
+    with_ = data_.measure(session, bind(session), *progress_);
+  }
+
+  const skills::Target& target() const noexcept { return target_; }
+  const std::string& name() const noexcept { return name_; }
+  const Dataset& data() const noexcept { return data_; }
+  const engine::Perplexity& with() const noexcept { return with_; }
+  const engine::Perplexity& without() const noexcept { return without_; }
+
+  int report(const Json& quality, const skills::RegistryReport& done, const std::string& sentence) {
+    progress_->end();
+    if (common_.json) {
+      Json document = {{what_, name_}, {"quality", quality}};
+      add_warnings(document, done.warnings);
+      print_json(document);
+      return 0;
+    }
+    for (const auto& one : done.warnings) warn(one);
+    fmt::print("{} of {}\n", sentence, data_.path());
+    return 0;
+  }
+
+ private:
+  Common common_;
+  ModelFlags model_flags_;
+  skills::Target target_;
+  std::string name_, what_;
+  Dataset data_;
+  std::unique_ptr<Progress> progress_;
+  engine::Perplexity with_, without_;
+};
+
 }  // namespace
 
 int skill_measure(const std::vector<std::string>& arguments) {
-  Common common;
-  ModelFlags model_flags;
-  skills::Target target;
-  std::string id;
-  Dataset data;
+  Measurement one;
   Flags flags("skill measure", "Write a skill's quality contract: perplexity of held-out data with and without it",
               {"cortiq skill measure swarm.cmf --id sql --answers heldout_sql.jsonl"});
-  flags.positional("file", target.path, "CMF file")
-      .option("--id", id, "skill")
-      .option("-o,--output", target.output, "file to write (default: append in place)");
-  data.declare(flags);
-  flags.flag("--exact", model_flags.exact, "f32 from decoded weights throughout");
-  common.declare_json(flags);
-  common.declare_threads(flags);
-  common.declare_progress(flags);
-  if (!flags.parse(arguments)) return 0;
-  model_flags.path = target.path;
-  const auto progress = common.progress();
-  engine::Perplexity backbone, overlaid;
-  {
-    Session session(model_flags, common);
-    backbone = data.measure(session, session.binding("none", "none", std::nullopt, nullptr), *progress);
-    overlaid = data.measure(session, session.binding(id, std::nullopt, std::nullopt, nullptr), *progress);
-  }
+  if (!one.parse(flags, "id", "skill", arguments)) return 0;
+  one.run([&](Session& session) { return session.binding(one.name(), std::nullopt, std::nullopt, nullptr); });
+  const double overlaid = one.with().ppl(), backbone = one.without().ppl();
   const Json quality = {{"metric", "ppl"},
-                        {"backbone", rounded(backbone.ppl())},
-                        {"overlaid", rounded(overlaid.ppl())},
-                        {"dataset_sha256", data.sha256_hex()},
-                        {"file", file_name_of(data.path())},
-                        {"tokens", overlaid.tokens}};
-  const auto report = skills::set_record_key(target, id, "quality", quality, false);
-  progress->end();
-  if (common.json) {
-    Json document = {{"id", id}, {"quality", quality}};
-    add_warnings(document, report.warnings);
-    print_json(document);
-  } else {
-    for (const auto& one : report.warnings) warn(one);
-    fmt::print("skill '{}': perplexity {:.5f}, the backbone's {:.5f} ({:+.1f}%), {} ids of {}\n", id, overlaid.ppl(),
-               backbone.ppl(), 100 * (overlaid.ppl() / backbone.ppl() - 1), with_commas(overlaid.tokens), data.path());
-  }
-  return 0;
+                        {"backbone", rounded(backbone)},
+                        {"overlaid", rounded(overlaid)},
+                        {"dataset_sha256", one.data().sha256_hex()},
+                        {"file", file_name_of(one.data().path())},
+                        {"tokens", one.with().tokens}};
+  return one.report(quality, skills::set_record_key(one.target(), one.name(), "quality", quality, false),
+                    fmt::format("skill '{}': perplexity {:.5f}, the backbone's {:.5f} ({:+.1f}%), {} ids", one.name(),
+                                overlaid, backbone, 100 * (overlaid / backbone - 1), with_commas(one.with().tokens)));
 }
 
 int mask_measure(const std::vector<std::string>& arguments) {
-  Common common;
-  ModelFlags model_flags;
-  skills::Target target;
-  std::string name;
-  Dataset data;
+  Measurement one;
   Flags flags("mask measure", "Write a mask's quality contract: perplexity of held-out data, dense and masked",
               {"cortiq mask measure model.cmf --name sql --answers heldout_sql.jsonl"});
-  flags.positional("file", target.path, "CMF file")
-      .option("--name", name, "mask")
-      .option("-o,--output", target.output, "file to write (default: append in place)");
-  data.declare(flags);
-  flags.flag("--exact", model_flags.exact, "f32 from decoded weights throughout");
-  common.declare_json(flags);
-  common.declare_threads(flags);
-  common.declare_progress(flags);
-  if (!flags.parse(arguments)) return 0;
-  model_flags.path = target.path;
-  const auto progress = common.progress();
-  engine::Perplexity dense, masked;
-  {
-    Session session(model_flags, common);
-    dense = data.measure(session, session.binding("none", "none", std::nullopt, nullptr), *progress);
-    masked = data.measure(session, session.binding("none", name, std::nullopt, nullptr), *progress);
-  }
-  const Json quality = {{"metric", "heldout_ppl_ratio"},
-                        {"value", rounded(dense.ppl() / masked.ppl())},
-                        {"baseline_dense", rounded(dense.ppl())},
-                        {"masked", rounded(masked.ppl())},
-                        {"n_samples", masked.windows},
-                        {"dataset_sha256", data.sha256_hex()}};
-  const auto report = skills::set_mask_quality(target, name, quality.dump());
-  progress->end();
-  if (common.json) {
-    Json document = {{"name", name}, {"quality", quality}};
-    add_warnings(document, report.warnings);
-    print_json(document);
-  } else {
-    for (const auto& one : report.warnings) warn(one);
-    fmt::print("mask '{}': perplexity {:.5f}, dense {:.5f} ({:+.1f}%), {} samples of {}\n", name, masked.ppl(),
-               dense.ppl(), 100 * (masked.ppl() / dense.ppl() - 1), with_commas(masked.windows), data.path());
-  }
-  return 0;
+  if (!one.parse(flags, "name", "mask", arguments)) return 0;
+  one.run([&](Session& session) { return session.binding("none", one.name(), std::nullopt, nullptr); });
+  const double masked = one.with().ppl(), dense = one.without().ppl();
+  const Json quality = {{"metric", "heldout_ppl_ratio"},    {"value", rounded(dense / masked)},
+                        {"baseline_dense", rounded(dense)}, {"masked", rounded(masked)},
+                        {"n_samples", one.with().windows},  {"dataset_sha256", one.data().sha256_hex()}};
+  return one.report(quality, skills::set_mask_quality(one.target(), one.name(), quality.dump()),
+                    fmt::format("mask '{}': perplexity {:.5f}, dense {:.5f} ({:+.1f}%), {} samples", one.name(), masked,
+                                dense, 100 * (masked / dense - 1), with_commas(one.with().windows)));
 }
 
 }  // namespace cortiq::cli

@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/session.h"
 #include "engine/perplexity.h"
+#include "skills/select.h"
 
 namespace cortiq::cli {
 
@@ -34,17 +35,8 @@ int run_ppl(const Arguments& arguments) {
     const std::string text = FileSystem::real().read_all(*file);
     result = engine::text_perplexity(session.decoder(), binding, text, window, interruption(), *progress);
   } else {
-    std::vector<Json> conversations;
-    const std::string lines = FileSystem::real().read_all(*answers);
-    size_t number = 0;
-    for (size_t at = 0; at < lines.size();) {
-      const size_t end = std::min(lines.find('\n', at), lines.size());
-      const std::string line = lines.substr(at, end - at);
-      at = end + 1;
-      ++number;
-      if (!line.empty()) conversations.push_back(parse_json(line, fmt::format("{} line {}", *answers, number)));
-    }
-    result = engine::answer_perplexity(session.decoder(), binding, conversations, interruption(), *progress);
+    result =
+        engine::answer_perplexity(session.decoder(), binding, skills::read_rows(*answers), interruption(), *progress);
   }
   progress->end();
   session.finish();
