@@ -50,12 +50,12 @@ class Resolver {
 
   // A number that may stand in the block, beside it, or in both if they agree.
   double agreed(const Block& block, std::string_view key, double fallback) const {
-    const auto inside = block ? block->maybe_number(key) : std::nullopt;
-    const bool outside = config_.written(key) && config_.has(key);
-    if (inside && outside && *inside != config_.number(key)) {
+    if (!block || !block->maybe_number(key)) return config_.number(key, fallback);
+    const double inside = block->number(key);
+    if (config_.written(key) && config_.has(key) && inside != config_.number(key)) {
       block->refuse(key, fmt::format("{} beside it", config_.shown(key)));
     }
-    return inside ? *inside : config_.number(key, fallback);
+    return inside;
   }
 
   uint64_t rotary_width(double factor) const {
