@@ -100,7 +100,7 @@ TEST(Masks, a_full_mask_is_no_mask) {
   EXPECT_EQ(binding->task(), "case");  // the fallback runs when nobody asks (decisions 24)
   EXPECT_FALSE(binding->masked());
   EXPECT_EQ(binding->identity(), model->backbone()->identity());
-  EXPECT_EQ(binding->warnings().size(), 1u);  // never measured
+  EXPECT_EQ(binding->warnings().size(), 2u);  // never measured, and leaves everything active
   BindingSpec unknown;
   unknown.task = "nothing";
   EXPECT_THROW(model->bind(unknown), Error);
