@@ -48,9 +48,9 @@ def environment():
     return result
 
 
-def render(template, context):
+def render(template, context, made=None):
     try:
-        return {"output": environment().from_string(template).render(**context)}
+        return {"output": (made or environment()).from_string(template).render(**context)}
     except Exception as error:
         return {"error": type(error).__name__, "message": str(error)}
 
@@ -77,4 +77,5 @@ def main():
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
-main()
+if __name__ == "__main__":
+    main()

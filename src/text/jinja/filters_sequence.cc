@@ -115,7 +115,7 @@ Value last(Runtime& runtime, const Value& value, Args& args) {
 }
 
 struct ReversedIterator : IteratorObject {
-  ReversedIterator(const char* name, Values items_) : IteratorObject(name), items(std::move(items_)) {}
+  explicit ReversedIterator(Values items_) : IteratorObject("reversed"), items(std::move(items_)) {}
   void clear() noexcept override { items.clear(); }
   size_t extra() const noexcept override { return items.capacity() * sizeof(Value); }
   Value next(Runtime&) override {
@@ -131,7 +131,7 @@ Value reverse(Runtime& runtime, const Value& value, Args& args) {
   Bound("reverse", args, {});
   if (value.is(Kind::String)) return slice(runtime, value, Value(), Value(), Value::integer(-1));
   Values items = to_values(runtime, value);
-  if (reversible(value)) return runtime.heap.make<ReversedIterator>("reversed", std::move(items));
+  if (reversible(value)) return runtime.heap.make<ReversedIterator>(std::move(items));
   std::reverse(items.begin(), items.end());
   return runtime.list(std::move(items));
 }
@@ -163,20 +163,57 @@ Value count(Runtime& runtime, const Value& value, Args& args) {
   return Value::integer(size);
 }
 
-Value items(Runtime& runtime, const Value& value, Args& args) {
-  Bound("items", args, {});
+using Body = Values (*)(Runtime& runtime, const Value& value, const Bound& bound);
+
+// jinja2's generator filters: the call only looks at its arguments, the rest runs (and fails) when somebody asks for an
+// item.
+struct Deferred : IteratorObject {
+  Deferred(Body body_, Value source_, Bound bound_)
+      : IteratorObject("generator"), body(body_), source(std::move(source_)), bound(std::move(bound_)) {}
+  void clear() noexcept override {
+    body = nullptr;
+    source = Value();
+    bound.reset();
+    items.clear();
+  }
+  size_t extra() const noexcept override { return items.capacity() * sizeof(Value); }
+  Value next(Runtime& runtime) override {
+    if (body) {
+      const Nested nested(runtime);  // generators over generators nest here
+      items = std::exchange(body, nullptr)(runtime, std::exchange(source, Value()), *bound);
+      bound.reset();
+      std::reverse(items.begin(), items.end());
+    }
+    if (items.empty()) return Value();
+    Value item = std::move(items.back());
+    items.pop_back();
+    return item;
+  }
+  Body body;
+  Value source;
+  std::optional<Bound> bound;
+  Values items;
+};
+
+Value defer(Runtime& runtime, Body body, const Value& value, Bound bound) {
+  return runtime.heap.make<Deferred>(body, value, std::move(bound));
+}
+
+Values item_pairs(Runtime& runtime, const Value& value, const Bound&) {
   Values pairs;
   if (value.is(Kind::Dict)) {
     for (const auto& [key, item] : value.as<DictObject>().entries) pairs.push_back(runtime.tuple({key, item}));
   } else if (!value.is(Kind::Undefined)) {
     raise("Can only get item pairs from a mapping.");
   }
-  std::reverse(pairs.begin(), pairs.end());
-  return runtime.heap.make<ReversedIterator>("generator", std::move(pairs));
+  return pairs;
 }
 
-Value batch(Runtime& runtime, const Value& value, Args& args) {
-  const Bound bound("batch", args, {"linecount", "fill_with"}, 1);
+Value items(Runtime& runtime, const Value& value, Args& args) {
+  return defer(runtime, item_pairs, value, Bound("items", args, {}));
+}
+
+Values batches_of(Runtime& runtime, const Value& value, const Bound& bound) {
   const int64_t size = bound.integer(0, 1);
   Values batches, current;
   const auto flush = [&] {
@@ -196,12 +233,14 @@ Value batch(Runtime& runtime, const Value& value, Args& args) {
     }
     flush();
   }
-  std::reverse(batches.begin(), batches.end());
-  return runtime.heap.make<ReversedIterator>("generator", std::move(batches));
+  return batches;
 }
 
-Value slices(Runtime& runtime, const Value& value, Args& args) {
-  const Bound bound("slice", args, {"slices", "fill_with"}, 1);
+Value batch(Runtime& runtime, const Value& value, Args& args) {
+  return defer(runtime, batches_of, value, Bound("batch", args, {"linecount", "fill_with"}, 1));
+}
+
+Values slices_of(Runtime& runtime, const Value& value, const Bound& bound) {
   const Values all = to_values(runtime, value);
   const int64_t count = bound.integer(0, 1), size = static_cast<int64_t>(all.size());
   if (count == 0) raise("integer division or modulo by zero");
@@ -216,8 +255,11 @@ Value slices(Runtime& runtime, const Value& value, Args& args) {
     result.push_back(runtime.list(std::move(part)));
     at = end;
   }
-  std::reverse(result.begin(), result.end());
-  return runtime.heap.make<ReversedIterator>("generator", std::move(result));
+  return result;
+}
+
+Value slices(Runtime& runtime, const Value& value, Args& args) {
+  return defer(runtime, slices_of, value, Bound("slice", args, {"slices", "fill_with"}, 1));
 }
 
 constexpr const char* kGroupFields[] = {"grouper", "list"};
@@ -245,8 +287,7 @@ Value groupby(Runtime& runtime, const Value& value, Args& args) {
   return runtime.list(std::move(groups));
 }
 
-Value unique(Runtime& runtime, const Value& value, Args& args) {
-  const Bound bound("unique", args, {"case_sensitive", "attribute"});
+Values unique_of(Runtime& runtime, const Value& value, const Bound& bound) {
   const bool exact = bound.truth(runtime, 0, false);
   const AttributePath path(runtime, bound.given(1) ? bound[1] : Value::none());
   Values result, keys;
@@ -263,8 +304,11 @@ Value unique(Runtime& runtime, const Value& value, Args& args) {
     keys.push_back(std::move(key));
     result.push_back(std::move(item));
   }
-  std::reverse(result.begin(), result.end());
-  return runtime.heap.make<ReversedIterator>("generator", std::move(result));
+  return result;
+}
+
+Value unique(Runtime& runtime, const Value& value, Args& args) {
+  return defer(runtime, unique_of, value, Bound("unique", args, {"case_sensitive", "attribute"}));
 }
 
 Value random(Runtime&, const Value&, Args&) {
