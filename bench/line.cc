@@ -1,6 +1,6 @@
 // Speaks the line protocol that benchmark harnesses drive engines with: commands on standard input, one JSON line each.
 //
-//   bench_line MODEL.cmf [THREADS] [exact] [kv=q8]
+//   bench_line MODEL.cmf [THREADS] [exact] [kv=q8] [huge]
 //     tg P N          N tokens one by one after a prompt of P
 //     pp N            prefill of N tokens
 //     batch B P N     B sequences at once, N steps after P
@@ -33,9 +33,9 @@ double cpu_seconds() {
 
 class Engine {
  public:
-  Engine(const std::string& path, size_t threads, const engine::DecoderOptions& options)
+  Engine(const std::string& path, size_t threads, const engine::DecoderOptions& options, FileSystem& files)
       : pool_(threads),
-        model_(engine::Model::load(path)),
+        model_(engine::Model::load(path, {}, files)),
         decoder_(model_, pool_, options),
         binding_(model_->backbone()) {}
 
@@ -120,21 +120,24 @@ class Engine {
 
 int main(int count, char** values) {
   try {
-    if (count < 2) fail(ErrorKind::Usage, "usage: bench_line MODEL.cmf [THREADS] [exact] [kv=q8]");
+    if (count < 2) fail(ErrorKind::Usage, "usage: bench_line MODEL.cmf [THREADS] [exact] [kv=q8] [huge]");
     size_t threads = usable_threads();
     engine::DecoderOptions options;
+    FileSystem* files = &FileSystem::real();
     for (int i = 2; i < count; ++i) {
       const std::string word = values[i];
       if (word == "exact") {
         options.mode = kernels::Mode::Exact;
       } else if (word == "kv=q8") {
         options.kv = kernels::KvType::Q8;
+      } else if (word == "huge") {
+        files = &FileSystem::in_huge_pages();
       } else {
         threads = std::stoul(word);
       }
     }
     const double start = now();
-    Engine engine(values[1], threads, options);
+    Engine engine(values[1], threads, options, *files);
     std::cout << fmt::format(R"({{"cmd":"ready","load_s":{:.4f}}})", now() - start) << std::endl;
     std::string line;
     while (std::getline(std::cin, line) && line != "quit") std::cout << engine.answer(line) << std::endl;

@@ -65,6 +65,8 @@ class FileSystem {
   virtual void make_directory(const std::string& path) = 0;                 ///< fine if it exists
 
   static FileSystem& real();
+  /// The real one, but map() gives private copies in huge pages.
+  static FileSystem& in_huge_pages();
 };
 
 /// True if both paths lead to the same existing file (also through links).

@@ -15,6 +15,7 @@ void ModelFlags::declare(Flags& flags) {
   flags.positional("file", path, "CMF file, or any shard of a set")
       .flag("--exact", exact, "f32 from decoded weights throughout, f32 key/value cache")
       .option("--kv", kv, "key/value cache: f16 (default), f32 or q8")
+      .option("--load", load, "mmap (default), or huge: a private copy in huge pages, up to a fifth faster to decode")
       .option("--context", context, "upper limit of positions (default: the model's)")
       .option("--skill", skill, "ID, none (default) or auto")
       .option("--task", task, "task mask by name; none: dense (default: the file's default task)")
@@ -76,6 +77,12 @@ std::optional<kernels::KvType> kv_type(const std::string& word) {
   fail(ErrorKind::Usage, "--kv {}: use f16, f32 or q8", printable(word, 40));
 }
 
+FileSystem& files_of(const std::string& load) {
+  if (load.empty() || load == "mmap") return FileSystem::real();
+  if (load == "huge") return FileSystem::in_huge_pages();
+  fail(ErrorKind::Usage, "--load {}: use mmap or huge", printable(load, 40));
+}
+
 double cover_of(const ModelFlags& flags) {
   double cover = flags.moe_cover.value_or(0.9);
   if (!flags.moe_cover) {
@@ -94,7 +101,8 @@ Session::Session(const ModelFlags& flags, const Common& common, bool tokenizer)
   engine::DecoderOptions options;
   options.mode = flags.exact ? kernels::Mode::Exact : kernels::Mode::Fast;
   options.kv = kv_type(flags.kv);
-  model_ = engine::Model::load(flags.path, {.context = flags.context.value_or(0), .tokenizer = tokenizer});
+  model_ = engine::Model::load(flags.path, {.context = flags.context.value_or(0), .tokenizer = tokenizer},
+                               files_of(flags.load));
   decoder_ = std::make_unique<engine::Decoder>(model_, *pool_, options);
   note(model_->warnings());
   const auto mask_file = flags.moe_mask ? flags.moe_mask : environment("CMF_MOE_MASK");

@@ -17,7 +17,8 @@ namespace cortiq::cli {
 struct ModelFlags {
   std::string path;
   bool exact = false;
-  std::string kv;  ///< "", "f32", "f16", "q8"
+  std::string kv;    ///< "", "f32", "f16", "q8"
+  std::string load;  ///< "", "mmap", "huge"
   std::optional<uint64_t> context;
   std::string skill = "none";
   std::optional<std::string> task, blend, moe_mask, route_stats;

@@ -124,6 +124,19 @@ TEST_F(Files, mappings_survive_the_replacement_of_their_file) {
   EXPECT_EQ(map->path(), path("a"));
 }
 
+TEST_F(Files, copies_in_huge_pages_are_the_file_as_it_was) {
+  std::string content(5'000'001, 'a');
+  for (size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>(i * 7 >> 3);
+  write_file(FileSystem::real(), path("x"), Bytes(content));
+  const auto copy = FileSystem::in_huge_pages().map(path("x"));
+  copy->advise(0, content.size(), MappedFile::Advice::DontNeed);  // would empty memory that no file stands behind
+  FileSystem::real().open_for_update(path("x"))->write_at(0, Bytes(std::string_view("zzzz")));
+  EXPECT_EQ(std::string_view(reinterpret_cast<const char*>(copy->bytes().data()), copy->bytes().size()), content);
+  write_file(FileSystem::real(), path("empty"), Bytes());
+  EXPECT_EQ(FileSystem::in_huge_pages().map(path("empty"))->bytes().size(), 0u);
+  EXPECT_THROW(FileSystem::in_huge_pages().map(path("nothing")), Error);
+}
+
 TEST_F(Files, empty_files_and_directories_are_told_apart) {
   write_file(files_, path("empty"), Bytes());
   EXPECT_EQ(files_.map(path("empty"))->bytes().size(), 0u);

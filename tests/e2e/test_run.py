@@ -112,6 +112,11 @@ class Run(Case):
         self.assertEqual([("error" in g) for g in got], [False, True, False, True, False, True, False, True])
         self.assertEqual(len(got[4]["ids"]), 2)
 
+    def test_a_copy_in_huge_pages_runs_alike(self):
+        asked = ("run", self.files["q8"], "-p", "What is 17 plus 25?", "--greedy", "--json")
+        self.assertEqual(self.ok_json(*asked, "--load", "huge")["ids"], self.ok_json(*asked, "--load", "mmap")["ids"])
+        self.refused("Usage", *asked, "--load", "all", naming="huge", status=2)
+
     def test_perplexity_windows(self):
         text = ROOT / "models/nano-data/heldout_text.txt"
         one = self.ok_json("ppl", self.files["bf16"], "--file", text, "--json")
