@@ -22,8 +22,14 @@ size_t joint_bit(char32_t left, char32_t right) noexcept {
 
 }  // namespace
 
-Bpe::MergeReader::MergeReader(const Vocabulary& vocabulary, size_t prefix, size_t count, std::string where)
-    : vocabulary_(vocabulary), prefix_(prefix), where_(std::move(where)) {
+void Bpe::Merges::append(const Merges& next) {
+  entries.insert(entries.end(), next.entries.begin(), next.entries.end());
+  for (size_t i = 0; i < joints.size(); ++i) joints[i] |= next.joints[i];
+}
+
+Bpe::MergeReader::MergeReader(const Vocabulary& vocabulary, size_t prefix, size_t count, std::string where,
+                              size_t first)
+    : vocabulary_(vocabulary), prefix_(prefix), where_(std::move(where)), first_(first) {
   reserve_huge(merges_.entries, count);
   merges_.joints.assign(kJointWords, 0);
 }
@@ -31,7 +37,7 @@ Bpe::MergeReader::MergeReader(const Vocabulary& vocabulary, size_t prefix, size_
 void Bpe::MergeReader::add(std::string_view left, std::string_view right) {
   if (right.size() < prefix_) {
     fail(ErrorKind::Parse, "{}/merges/{}: '{}' is shorter than continuing_subword_prefix", where_,
-         merges_.entries.size() + pending_.size(), printable(right, 60));
+         first_ + merges_.entries.size() + pending_.size(), printable(right, 60));
   }
   pending_.push_back({left, right, results_.size(), {}});
   results_.append(left).append(right.substr(prefix_));
@@ -61,7 +67,8 @@ void Bpe::MergeReader::flush() {
       ids[i] = vocabulary_.find(texts[i], one.hashes[i]);
       if (ids[i] == kNone) {
         fail(ErrorKind::Parse, "{}/merges/{}: '{}' + '{}': '{}' is not in the vocabulary", where_,
-             merges_.entries.size(), printable(one.left, 60), printable(one.right, 60), printable(texts[i], 60));
+             first_ + merges_.entries.size(), printable(one.left, 60), printable(one.right, 60),
+             printable(texts[i], 60));
       }
     }
     merges_.entries.push_back({ids[0], ids[1], ids[2]});

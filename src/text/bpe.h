@@ -23,12 +23,13 @@ class Bpe final : public Model {
   struct Merges {
     std::vector<MergeTable::Entry> entries;
     std::vector<uint64_t> joints;
+    void append(const Merges& next);  ///< those that follow in the list
   };
   /// Collects merges while the file is read. The texts must stay until finish().
   class MergeReader {
    public:
-    /// `count` merges are to come.
-    MergeReader(const Vocabulary& vocabulary, size_t prefix, size_t count, std::string where);
+    /// About `count` merges are to come, from place `first` of the list on.
+    MergeReader(const Vocabulary& vocabulary, size_t prefix, size_t count, std::string where, size_t first);
     /// Parse if a part or the result is not in the vocabulary.
     void add(std::string_view left, std::string_view right);
     Merges finish();
@@ -45,6 +46,7 @@ class Bpe final : public Model {
     const Vocabulary& vocabulary_;
     size_t prefix_;
     std::string where_;
+    size_t first_;
     std::vector<Pending> pending_;
     std::string results_;
     Merges merges_;

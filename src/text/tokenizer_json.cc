@@ -2,10 +2,12 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <exception>
 #include <set>
 
 #include "base/error.h"
 #include "base/huge_pages.h"
+#include "base/thread_pool.h"
 #include "text/bpe.h"
 #include "text/fields.h"
 #include "text/pipeline.h"
@@ -20,7 +22,8 @@ namespace {
 namespace dom = simdjson::dom;
 
 constexpr int kMaxDepth = 64;
-constexpr size_t kMaxSettings = 100;    // of a model
+constexpr size_t kMaxSettings = 100;  // of a model
+constexpr size_t kMergesOfPart = 1 << 14;
 constexpr size_t kMaxMembers = 10'000;  // of one small object: Json finds its keys one by one
 
 uint32_t checked_id(dom::element value, const std::string& path, std::string_view token) {
@@ -129,14 +132,41 @@ class ModelReader {
     }
   }
 
+  // Every merge looks three texts up in a large vocabulary and waits for memory: parts of the list go side by side.
   void read_merges(dom::element value) {
     if (!value.is_array()) fail(ErrorKind::Parse, "{}/merges: not an array", path_);
-    const std::string prefix = Fields(settings_, path_).text("continuing_subword_prefix", "");
-    Bpe::MergeReader reader(vocabulary_, prefix.size(), dom::array(value).size(), path_);
+    const dom::array merges(value);
+    const size_t prefix = Fields(settings_, path_).text("continuing_subword_prefix", "").size(), count = merges.size();
+    const size_t parts = std::clamp<size_t>(count / kMergesOfPart, 1, std::min<size_t>(usable_threads(), 4));
+    std::vector<Bpe::Merges> read(parts);
+    std::vector<std::exception_ptr> failures(parts);
+    ThreadPool pool(parts);
+    pool.run(parts, [&](size_t part) {
+      try {
+        const size_t end = part + 1 == parts ? SIZE_MAX : (part + 1) * count / parts;
+        // The first takes up the others afterwards.
+        const size_t room = part == 0 ? count : count / parts + 1;
+        read[part] = read_merges(merges, part * count / parts, end, room, prefix);
+      } catch (...) {
+        failures[part] = std::current_exception();
+      }
+    });
+    for (const std::exception_ptr& failure : failures) {
+      if (failure) std::rethrow_exception(failure);
+    }
+    merges_ = std::move(read.front());
+    for (size_t part = 1; part < parts; ++part) merges_.append(read[part]);
+  }
+
+  // The merges of places begin … end, about `count`.
+  Bpe::Merges read_merges(dom::array merges, size_t begin, size_t end, size_t count, size_t prefix) const {
+    Bpe::MergeReader reader(vocabulary_, prefix, count, path_, begin);
+    auto at = merges.begin();
     size_t place = 0;
-    for (const dom::element merge : dom::array(value)) {
+    for (; place < begin && at != merges.end(); ++place) ++at;
+    for (; place < end && at != merges.end(); ++place, ++at) {
       std::string_view line;
-      if (merge.get(line) == simdjson::SUCCESS) {
+      if ((*at).get(line) == simdjson::SUCCESS) {
         const size_t space = line.find(' ');
         if (!line.starts_with("#version")) {
           if (space == line.npos || line.find(' ', space + 1) != line.npos) {
@@ -148,20 +178,19 @@ class ModelReader {
       } else {
         dom::array parts;
         std::string_view texts[2];
-        size_t count = 0;
-        bool good = merge.get(parts) == simdjson::SUCCESS;
+        size_t found = 0;
+        bool good = (*at).get(parts) == simdjson::SUCCESS;
         if (good) {
           for (const dom::element part : parts) {
-            good = good && count < 2 && part.get(texts[count]) == simdjson::SUCCESS;
-            ++count;
+            good = good && found < 2 && part.get(texts[found]) == simdjson::SUCCESS;
+            ++found;
           }
         }
-        if (!good || count != 2) fail(ErrorKind::Parse, "{}/merges/{}: not two parts", path_, place);
+        if (!good || found != 2) fail(ErrorKind::Parse, "{}/merges/{}: not two parts", path_, place);
         reader.add(texts[0], texts[1]);
       }
-      ++place;
     }
-    merges_ = reader.finish();
+    return reader.finish();
   }
 
   std::unique_ptr<Model> build(const Fields& fields, const std::string& type) {

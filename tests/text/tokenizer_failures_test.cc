@@ -1,6 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <array>
+#include <map>
+
 #include "base/error.h"
+#include "base/utf8.h"
 #include "text/recorded.h"
 
 // Files that made other programs fail, and what the genuine library says to each (tests/data/text/failures).
@@ -62,6 +66,49 @@ TEST(TokenizerFailures, merges_as_pairs_and_as_strings_are_the_same) {
   for (const std::string text : {"the  cat", "abc abab", "hello the"}) {
     EXPECT_EQ(strings->encode(text, false), pairs->encode(text, false));
     EXPECT_LT(strings->encode(text, false).size(), text.size()) << "nothing was merged";
+  }
+}
+
+TEST(TokenizerFailures, long_lists_of_merges_are_read_in_parts_as_one_list) {
+  // Every pair of 200 characters is a token, the later pair of two overlapping ones the worse merge.
+  std::vector<std::string> characters;
+  for (char32_t code = 0x4E00; code < 0x4E00 + 200; ++code) append_utf8(characters.emplace_back(), code);
+  Json vocabulary = Json::object(), merges = Json::array();
+  std::map<std::string, uint32_t> ids;
+  const auto token = [&](const std::string& text) {
+    const auto id = static_cast<uint32_t>(ids.size());
+    ids.emplace(text, id);
+    vocabulary.push_back({text, id});
+  };
+  for (const std::string& one : characters) token(one);
+  for (const std::string& a : characters) {
+    for (const std::string& b : characters) {
+      token(a + b);
+      merges.push_back(a + " " + b);
+    }
+  }
+  const auto read = [&](const Json& list) {
+    const Json json = {{"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", list}}}};
+    return Tokenizer::parse(json.dump(), "test.json");
+  };
+  const auto tokenizer = read(merges);
+  for (const auto& [a, b, c] : {std::array{0, 199, 1}, std::array{199, 0, 199}, std::array{150, 149, 0}}) {
+    const auto pick = [&](int i) { return characters[static_cast<size_t>(i)]; };
+    const std::vector<uint32_t> left = {ids[pick(a) + pick(b)], ids[pick(c)]},
+                                right = {ids[pick(a)], ids[pick(b) + pick(c)]};
+    EXPECT_EQ(tokenizer->encode(pick(a) + pick(b) + pick(c), false), a <= b ? left : right)
+        << a << ' ' << b << ' ' << c;
+  }
+  for (const size_t place : {100u, 17000u, 39999u}) {
+    Json broken = merges;
+    broken[place] = "é é";
+    try {
+      read(broken);
+      ADD_FAILURE() << "read";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("/merges/" + std::to_string(place) + ":"), std::string::npos)
+          << error.what();
+    }
   }
 }
 
