@@ -58,7 +58,8 @@ TEST_P(OneResult, wherever_the_prompt_is_cut) {
 TEST_P(OneResult, whatever_else_is_in_the_batch) {
   Decoder decoder(model, pool(), options());
   std::vector<std::vector<uint32_t>> prompts;
-  for (const uint64_t length : {3u, 40u, 1u, 70u, 12u, 5u, 33u, 8u}) prompts.push_back(prompt_of(*model, length, length));
+  for (const uint64_t length : {3u, 40u, 1u, 70u, 12u, 5u, 33u, 8u})
+    prompts.push_back(prompt_of(*model, length, length));
   std::vector<std::vector<uint32_t>> alone, together(prompts.size());
   for (const auto& prompt : prompts) alone.push_back(greedy(decoder, binding, prompt, 12).ids);
   Scheduler scheduler(decoder, 4);
