@@ -46,7 +46,9 @@ Decimal decimal(std::string_view text) {
   if (at < text.size()) {
     const size_t plus = at + 1 < text.size() && text[at + 1] == '+' ? 2 : 1;
     const auto end = text.data() + text.size();
-    if (std::from_chars(text.data() + at + plus, end, written).ec != std::errc()) written = INT64_MAX / 2;
+    if (std::from_chars(text.data() + at + plus, end, written).ec != std::errc()) {
+      written = text.substr(at + plus).starts_with('-') ? -INT64_MAX / 2 : INT64_MAX / 2;
+    }
   }
   while (out.digits.ends_with('0')) out.digits.pop_back();
   if (!out.digits.empty()) out.exponent = point + written;
@@ -344,8 +346,14 @@ bool read_double(const Json& value, double& out) noexcept {
   if (!value.is_binary()) return false;
   const auto& raw = value.get_binary();
   const auto* first = reinterpret_cast<const char*>(raw.data());
-  const auto got = std::from_chars(first, first + raw.size(), out);
-  return got.ec == std::errc() && got.ptr == first + raw.size();
+  const auto* last = first + raw.size();
+  const auto got = std::from_chars(first, last, out);
+  if (got.ptr != last) return false;
+  // Out of range at the small end is zero; from_chars says neither which end it was nor a value.
+  const std::string_view text(first, raw.size());
+  const bool vanishes = got.ec == std::errc::result_out_of_range && decimal(text).exponent < 0;
+  if (vanishes) out = text.starts_with('-') ? -0.0 : 0.0;
+  return vanishes || got.ec == std::errc();
 }
 
 }  // namespace cortiq::cmf

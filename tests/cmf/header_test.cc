@@ -104,6 +104,14 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"/skills/0/selection", R"({"metric":"mse","phi_layer":0,"mean":"%%","basis":""})", nullptr},
                     Case{"/skills/0/selection", "null", nullptr}));
 
+// A number below the smallest double is zero; one beyond the largest is none.
+INSTANTIATE_TEST_SUITE_P(Magnitudes, HeaderRule,
+                         testing::Values(Case{"/arch/rms_norm_eps", "1e-4006", nullptr},
+                                         Case{"/arch/rms_norm_eps", "0.00001e-99999999999999999999", nullptr},
+                                         Case{"/arch/rms_norm_eps", "1e400", "arch.rms_norm_eps"},
+                                         Case{"/arch/rope_theta", "1e-400", "arch.rope_theta"},
+                                         Case{"/arch/rope_theta", "1e99999999999999999999", "arch.rope_theta"}));
+
 // What is not executed or not used has types all the same (FORMAT_FACTS §4).
 INSTANTIATE_TEST_SUITE_P(
     NotUsed, HeaderRule,
