@@ -3,7 +3,7 @@ JOBS ?= $(shell nproc)
 CTEST := ctest --output-on-failure --no-tests=error
 CONFIGURE = cmake --preset $(1) $(CMAKE_ARGS) -Wno-dev --log-level=WARNING
 
-.PHONY: help setup build demo test check bench fuzz lint format install clean
+.PHONY: help setup build demo test check bench fuzz parity lint format install clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -30,6 +30,10 @@ FUZZ_SECONDS ?= 20
 fuzz: ## a bounded run of every fuzz target under address and undefined-behaviour sanitizers
 	@scripts/setup --dev && $(call CONFIGURE,fuzz) && cmake --build --preset fuzz -j $(JOBS) && \
 	  scripts/fuzz build/fuzz $(FUZZ_SECONDS)
+
+PARITY_SECONDS ?= 0
+parity: build ## tokenizers and templates against the genuine libraries (npm, python3-jinja2) where they are installed
+	@scripts/parity build/release $(PARITY_SECONDS)
 
 lint: ## layers, file lengths, words that don't belong, formatting
 	@python3 scripts/lint.py
