@@ -14,6 +14,8 @@ namespace cortiq::cmf {
 namespace {
 
 constexpr uint64_t kPiece = uint64_t{256} << 10;  // stays in a core's own cache between hashing and looking at values
+// Pieces are handed out in runs of this size: two threads in one page table wait for each other at every fault.
+constexpr uint64_t kRun = uint64_t{4} << 20;
 constexpr size_t kReportsPerTensor = 16;
 
 // Bytes of one row where rows follow each other as whole payloads of their own, so that a piece's values are looked at
@@ -72,8 +74,15 @@ void check_tensors(const File& file, Report& report, ThreadPool& pool, Progress&
   std::vector<std::atomic<uint64_t>> folds(tensors.size());
   std::mutex mutex;
   std::vector<std::pair<size_t, codec::ValueProblem>> found;  // piece, what
-  pool.run(pieces.size(), [&](size_t i) {
-    cancel.check();
+  std::vector<size_t> runs = {0};                             // where they begin
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    bytes += pieces[i].end - pieces[i].begin;
+    if (bytes < kRun && i + 1 < pieces.size()) continue;
+    runs.push_back(i + 1);
+    bytes = 0;
+  }
+  const auto look = [&](size_t i) {
     const Piece& piece = pieces[i];
     const Tensor& tensor = tensors[piece.tensor];
     const Bytes payload = file.payload(tensor);
@@ -92,6 +101,10 @@ void check_tensors(const File& file, Report& report, ThreadPool& pool, Progress&
       }
     }
     progress.advance(piece.end - piece.begin);
+  };
+  pool.run(runs.size() - 1, [&](size_t run) {
+    cancel.check();
+    for (size_t i = runs[run]; i < runs[run + 1]; ++i) look(i);
   });
 
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {

@@ -44,6 +44,9 @@ struct Loops {
   /// Codes (one a byte, filled up to whole blocks) and nibbles of these tiles; log_scale = log2f of their scales.
   void (*q4tp_tiles)(const float* columns, size_t tiles, const uint16_t* scale, const float* log_scale,
                      const Q4tpRow& row, uint8_t* codes, uint8_t* nibbles);
+  /// Of blocks of 32 tiles of 18 bytes, each beginning with a half: how many there are before one with a half that is
+  /// not finite.
+  size_t (*finite_tiles)(const uint8_t* tiles, size_t blocks);
   /// out = bit i of `signs` ? scale : -scale, for 32 elements
   void (*spread_signs)(uint32_t signs, float scale, float* out);
 };

@@ -241,8 +241,40 @@ void spread_signs(uint32_t signs, float scale, float* out) {
   for (uint32_t i = 0; i < 32; ++i) out[i] = from_bits(bits(scale) ^ (~(signs >> i) << 31));
 }
 
-constexpr Loops kLoops = {kLanes, largest_magnitude, to_half,   to_bf16,      from_half,  quantise8,
-                          divide, add_squares,       quantise4, q4tp_columns, q4tp_tiles, spread_signs};
+// Where the halves of 32 tiles stand in 144 words, and what carries into a half's sign if its exponent is full.
+struct TilePattern {
+  int32_t exponent[144] = {}, lowest[144] = {};
+};
+constexpr TilePattern make_tile_pattern() {
+  TilePattern out;
+  for (size_t byte = 0; byte < 576; byte += 18) {
+    const size_t shift = 8 * (byte % 4);
+    out.exponent[byte / 4] = 0x7C00 << shift;
+    out.lowest[byte / 4] = 0x0400 << shift;
+  }
+  return out;
+}
+constexpr TilePattern kTiles = make_tile_pattern();
+
+size_t finite_tiles(const uint8_t* tiles, size_t blocks) {
+  for (size_t block = 0; block < blocks; ++block, tiles += 576) {
+    I carries = {};
+    for (size_t i = 0; i < 144; i += kLanes) {
+      I words, exponent, lowest;
+      __builtin_memcpy(&words, tiles + 4 * i, sizeof words);
+      __builtin_memcpy(&exponent, kTiles.exponent + i, sizeof exponent);
+      __builtin_memcpy(&lowest, kTiles.lowest + i, sizeof lowest);
+      carries |= (words & exponent) + lowest;
+    }
+    int32_t any = 0;
+    for (size_t l = 0; l < kLanes; ++l) any |= carries[l];
+    if ((static_cast<uint32_t>(any) & 0x80008000) != 0) return block;
+  }
+  return blocks;
+}
+
+constexpr Loops kLoops = {kLanes,      largest_magnitude, to_half,      to_bf16,    from_half,    quantise8,   divide,
+                          add_squares, quantise4,         q4tp_columns, q4tp_tiles, finite_tiles, spread_signs};
 
 }  // namespace
 }  // namespace cortiq::codec

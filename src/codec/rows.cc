@@ -95,6 +95,10 @@ uint64_t find_not_finite(const uint8_t* values, uint64_t count, uint64_t stride,
   constexpr uint64_t kBlock = 64, kLanes = 0x0001000100010001;
   const uint32_t lowest = 0x8000u - exponent;
   while (at < count) {
+    if (stride == kQ4TileBytes && exponent == kInfiniteHalf) {
+      at += 32 * loops().finite_tiles(values + at * stride, (count - at) / 32);
+      if (at == count) break;
+    }
     const uint64_t last = std::min(count, at + kBlock);
     uint64_t carries = 0;
     if (stride == 2 && last - at == kBlock) {
