@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Compares tokenizers with the Hugging Face library on random texts, and records hashes of what the library gives.
 
-usage: record_tokenizers.py PARITY ROOT [--record] [--blocks N] [--first N] [--only WORD] [--seconds N]
+usage: record_tokenizers.py PARITY ROOT [--record] [--blocks N] [--first N] [--only WORD] [--beside ROOT2] [--seconds N]
 
 PARITY: the program tokenizer_parity of a build. ROOT: a folder of tokenizers (tests/data/text/tokenizers).
 --record writes ROOT/random.json: for every tokenizer a hash of each of N blocks (default 20) of 1,000 texts.
 Without it: every text is compared, and the recorded hashes with the library's; --seconds goes on with further blocks until
-the time is up. Exit 1 if anything differs. Needs node and the npm package @anush008/tokenizers (BINDING: its folder).
+the time is up; --beside leaves out what ROOT2 has too. Exit 1 if anything differs. Needs node and the npm package @anush008/tokenizers (BINDING: its folder).
 """
 import argparse
 import hashlib
@@ -89,11 +89,13 @@ def main():
     parser.add_argument("--blocks", type=int, default=20)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--only", default="")
+    parser.add_argument("--beside", type=pathlib.Path)
     parser.add_argument("--seconds", type=float, default=0)
     options = parser.parse_args()
     begin, comparison = time.monotonic(), Comparison(options.parity)
     folders = sorted(p.parent for pattern in ("*/tokenizer.json*", "*/variant.json") for p in options.root.glob(pattern))
-    folders = [folder for folder in folders if options.only in folder.name]
+    folders = [folder for folder in folders if options.only in folder.name and
+               not (options.beside and (options.beside / folder.name).is_dir())]
     kept = options.root / "random.json"
     recorded = json.loads(kept.read_text())["tokenizers"] if kept.exists() and not options.record else {}
     found, first = {}, options.first
