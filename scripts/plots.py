@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Draws the figures of the documents as SVG, from the tables of docs/quality.md and from docs/sparsity.json.
+"""Draws the figures of the documents as SVG, from the tables of docs/quality.md and from
+docs/sparsity.json and docs/performance.json.
 
 usage: scripts/plots.py   (standard library only)
 """
@@ -67,7 +68,40 @@ def quality_tables():
         yield section.split("\n")[0], [(q, float(size), float(ppl)) for q, size, ppl in rows]
 
 
+def bars(title, unit, rows, name):
+    """Horizontal bars, one a row of (label, value, text, is a peer)."""
+    step, left, most = 26, 150, max(value for _, value, _, _ in rows)
+    height = TOP + step * len(rows) + 34
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="12" fill="{INK}">',
+             f'<rect width="{WIDTH}" height="{height}" fill="white"/>', f'<text x="16" y="22" font-size="15" font-weight="bold">{title}</text>']
+    for i, (label, value, text, peer) in enumerate(rows):
+        y, length = TOP + step * i, value / most * (WIDTH - left - 150)
+        parts += [f'<text x="{left - 8}" y="{y + 15}" text-anchor="end">{label}</text>',
+                  f'<rect x="{left}" y="{y + 3}" width="{length:.1f}" height="17" fill="{COLOURS[1] if peer else COLOURS[0]}"/>',
+                  f'<text x="{left + length + 6:.1f}" y="{y + 16}">{text}</text>']
+    parts.append(f'<text x="{left}" y="{height - 12}">{unit}</text>')
+    (ROOT / "docs" / name).write_text("\n".join([*parts, "</svg>\n"]), encoding="utf-8")
+
+
+def performance():
+    path = ROOT / "docs/performance.json"
+    if not path.exists():
+        return
+    facts = json.loads(path.read_text())["measured"]
+
+    def rows(test, figure, words):
+        for model in ("qwen3-0.6b", "other types"):
+            for row in facts[model]["rows"]:
+                if row["test"] == test:
+                    yield row["engine"].removeprefix("cortiq "), row[figure], words(row), row["engine"].startswith("llama")
+
+    percent = lambda key: lambda row: f"{row['tok_s']:.0f} tokens/s, {100 * row[key]:.0f} %"
+    bars("Decoding, one sequence, 0.6 B weights", "share of the machine's read bandwidth", list(rows("tg", "of_read", percent("of_read"))), "decode.svg")
+    bars("A prompt of 512 tokens, 0.6 B weights", "tokens a second", list(rows("pp", "tok_s", percent("of_peak"))), "prefill.svg")
+
+
 def main():
+    performance()
     plot = Plot("Perplexity against size, relative to f32", "file size, % of the f32 file", "perplexity, % above f32", (0, 110), (-0.5, 2), 10, 0.5)
     for name, rows in quality_tables():
         if name == "stories260k" or not rows:
