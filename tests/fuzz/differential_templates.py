@@ -28,7 +28,7 @@ BATCH = 500
 # What docs/templates.md says is not alike: addresses, what is refused by name, a namespace inside itself, slices of
 # constants that cannot be sliced.
 OTHERS = re.compile(r" at 0x[0-9a-f]+|<(bound|built-in) method|<function |<class |\{\.\.\.\}", re.I)
-REFUSED = re.compile(r"nsupported|not supported|columns|budget|too (many|long|deep|large)|more than|nested deeper")
+REFUSED = re.compile(r"nsupported|not supported|bytes object|columns|budget|too (many|long|deep|large)|more than|nested deeper")
 CONSTANT_SLICE = re.compile(r"""[\w'")\]}]\[[-\d]*:""")
 NOT_SLICEABLE = re.compile(r"not subscriptable|unhashable type: 'slice'")
 

@@ -59,16 +59,38 @@ Value powers(Runtime& runtime, const Value& a, const Value& b) {
   return runtime.integer(BigInt::power(base, static_cast<uint64_t>(*count)));
 }
 
+// a / b of whole numbers, as Python has it: the exact quotient is rounded once, however large the numbers are.
+double true_quotient(Runtime& runtime, const Value& a, const Value& b) {
+  constexpr int64_t kExact = int64_t{1} << 53;
+  const auto exact = [](const Value& value) {
+    return !value.is(Kind::BigInt) && value.small() <= kExact && value.small() >= -kExact;
+  };
+  if (exact(a) && exact(b)) return static_cast<double>(a.small()) / static_cast<double>(b.small());
+  BigInt x = big(a), y = big(b);
+  const bool negative = x.negative() != y.negative();
+  if (x.zero()) return negative ? -0.0 : 0.0;
+  if (x.negative()) x = -x;
+  if (y.negative()) y = -y;
+  // A quotient of 66 or 67 bits, and one bit behind them that says whether anything follows.
+  const int64_t shift = 66 + static_cast<int64_t>(y.bit_length()) - static_cast<int64_t>(x.bit_length());
+  BigInt& scaled = shift > 0 ? x : y;
+  scaled = scaled * BigInt::power(BigInt(2), static_cast<uint64_t>(std::abs(shift)));
+  runtime.step(x.bytes() * x.bytes());
+  BigInt quotient, rest;
+  BigInt::divide(x, y, quotient, rest);
+  quotient = quotient + quotient + BigInt(rest.zero() ? 0 : 1);
+  const double result = std::ldexp(quotient.to_double(), static_cast<int>(-shift - 1));
+  if (std::isinf(result)) raise("integer division result too large for a float");
+  return negative ? -result : result;
+}
+
 Value integers(Runtime& runtime, Arithmetic operation, const Value& a, const Value& b) {
   if (operation == Arithmetic::Power) return powers(runtime, a, b);
   const bool divides = operation >= Arithmetic::Divide;
   const bool zero = !b.is(Kind::BigInt) && b.small() == 0;
   if (divides && zero)
     raise("{}", operation == Arithmetic::Divide ? "division by zero" : "integer division or modulo by zero");
-  if (operation == Arithmetic::Divide) {
-    const double quotient = to_real(a) / to_real(b);
-    return Value::real(quotient);
-  }
+  if (operation == Arithmetic::Divide) return Value::real(true_quotient(runtime, a, b));
   if (!a.is(Kind::BigInt) && !b.is(Kind::BigInt)) {
     const int64_t x = a.small(), y = b.small();
     int64_t result = 0;
