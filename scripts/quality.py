@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures what quantisation costs on the trained models and writes docs/quality.md.
 
-usage: scripts/quality.py [--program build/release/cortiq] [--quick]   (minutes; standard library only)
+usage: scripts/quality.py [--program build/release/cortiq]   (minutes; standard library only)
 
 Exact match: greedy answers to the held-out rows of models/nano-data, as text, equal to the recorded answer and ended by
 an end token. Perplexity: the held-out text in windows of 256 ids, each a fresh context; for stories260k English prose,
@@ -15,6 +15,10 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 QUANTS = ["f32", "bf16", "f16", "q8", "q8_2f", "vbit", "q4tp", "q4t", "q4"]
+
+
+MODELS = [(name, "models/nano-data/heldout_text.txt") for name in ("nano", "nano-moe", "nano-hybrid-mtp")]
+MODELS.append(("stories260k", "models/stories260k/english.txt"))
 
 
 def option(name, default):
@@ -31,7 +35,7 @@ def cortiq(*arguments, stdin=None):
     return done.stdout
 
 
-def exact_match(file, facts):
+def exact_match(file, facts, *mode):
     tasks = [t for t in facts["exact_match"] if (ROOT / f"models/nano-data/heldout_{t}.jsonl").exists()]
     requests, answers = [], []
     for task in tasks:
@@ -39,7 +43,7 @@ def exact_match(file, facts):
             messages = json.loads(line)["messages"]
             requests.append(json.dumps({"messages": messages[:-1], "n": 48}))
             answers.append((task, messages[-1]["content"]))
-    rows = cortiq("batch", file, "-", "--greedy", "--parallel", 16, stdin="\n".join(requests)).splitlines()
+    rows = cortiq("batch", file, "-", "--greedy", "--parallel", 16, *mode, stdin="\n".join(requests)).splitlines()
     hits = dict.fromkeys(tasks, 0)
     counts = dict.fromkeys(tasks, 0)
     for row, (task, answer) in zip(map(json.loads, rows), answers):
@@ -66,6 +70,21 @@ def measure(model, text, work):
     return facts, rows, by_task
 
 
+def caches(models, work):
+    """Perplexity and exact match of the unquantised models under each type of key/value cache."""
+    for name, text in models:
+        model, file = ROOT / "models" / name, work / f"{name}.cmf"
+        cortiq("convert", model, "-o", file, "--quant", "f32")
+        facts = json.loads((model / "eval.json").read_text()) if (model / "eval.json").exists() else None
+        base = perplexity(file, ROOT / text, "--kv", "f32")
+        row = [name, f"{base:.5f}"]
+        for kv in ("f16", "q8"):
+            row.append(f"{100 * (perplexity(file, ROOT / text, '--kv', kv) / base - 1):+.4f} %")
+        row += [f"{exact_match(file, facts, '--kv', kv)[1]:.2f}" if facts else "–" for kv in ("f32", "f16", "q8")]
+        print(row, flush=True)
+        yield row
+
+
 def table(head, rows):
     yield "| " + " | ".join(head) + " |"
     yield "|" + "|".join("---" for _ in head) + "|"
@@ -77,8 +96,7 @@ def main():
     out = ["# What quantisation costs", "",
            "Written by `scripts/quality.py`; every figure is measured on models that the repository carries. *Exact mode* decodes every weight to f32; the default multiplies quantised weights with 8-bit activations. *Recorded* is what the model's own `eval.json` says of the unquantised checkpoint, by another implementation.", ""]
     with tempfile.TemporaryDirectory(prefix="cortiq-quality-") as work:
-        for name, text in (("nano", "models/nano-data/heldout_text.txt"), ("nano-moe", "models/nano-data/heldout_text.txt"),
-                           ("nano-hybrid-mtp", "models/nano-data/heldout_text.txt"), ("stories260k", "models/stories260k/english.txt")):
+        for name, text in MODELS:
             model = ROOT / "models" / name
             facts, rows, by_task = measure(model, ROOT / text, pathlib.Path(work))
             out += [f"## {name}", ""]
@@ -95,6 +113,9 @@ def main():
             if by_task:
                 tasks = list(next(iter(by_task.values())))
                 out += ["Exact match by task, %:", "", *table(["task", *by_task], [[t, *(f"{by_task[q][t]:.0f}" for q in by_task)] for t in tasks]), ""]
+        head = ["f32 weights", "perplexity, f32 cache", "f16 cache", "q8 cache", "exact match, f32 cache, %", "f16", "q8"]
+        out += ["## Key/value caches", "", "`--kv f16` is the default; `--kv q8` halves it: int8 with a scale for each head and position.", "",
+                *table(head, caches(MODELS, pathlib.Path(work))), ""]
     (ROOT / "docs/quality.md").write_text("\n".join(out), encoding="utf-8")
 
 
