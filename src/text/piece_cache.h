@@ -14,7 +14,7 @@ namespace cortiq::text {
 /// The tokens of short pieces seen before. Forgets everything when it is full.
 class PieceCache {
  public:
-  static constexpr size_t kLongest = 64;  ///< bytes of a piece worth remembering
+  static constexpr size_t kLongest = 256;  ///< bytes of a piece worth remembering
 
   uint64_t hash(std::string_view piece) const noexcept { return hash_string(piece, seed_); }
 
