@@ -623,7 +623,8 @@ def check_header(header):
     hashes = top.inner("section_hashes")
     if hashes is not None:
         for key in ("masks", "vocab", "index"):
-            if not HEX16.match(hashes.get(key, "string", None) or "0" * 16):
+            text = hashes.get(key, "string", None)
+            if text is not None and not HEX16.match(text):
                 hashes.wrong(key, "must be 16 hex digits")
     ids = set()
     for i, record in enumerate(top.get("skills", "array", [])):
