@@ -61,7 +61,7 @@ Isa choose() {
     fail(ErrorKind::Usage, "CORTIQ_ISA={}: this processor lacks it; the best it has is {}", wish,
          name(available_isas().back()));
   }
-  fail(ErrorKind::Usage, "CORTIQ_ISA={}: unknown; use scalar, avx2, avx512, avx512vnni or neon", printable(wish, 40));
+  fail(ErrorKind::Usage, "CORTIQ_ISA={}: unknown; use scalar, avx2, avx512bw, avx512 or neon", printable(wish, 40));
 }
 
 }  // namespace
@@ -73,9 +73,9 @@ std::string_view name(Isa isa) noexcept {
     case Isa::Avx2:
       return "avx2";
     case Isa::Avx512:
-      return "avx512";
+      return "avx512bw";
     case Isa::Avx512Vnni:
-      return "avx512vnni";
+      return "avx512";
     case Isa::Neon:
       return "neon";
   }
