@@ -67,8 +67,6 @@ float multiply_row(const Planes& w, const int16_t* codes, const float* scales, c
   return acc;
 }
 
-float fused(float a, float b, float c) { return std::fmaf(a, b, c); }
-
 void integer(const IntegerJob& job) noexcept {
   const Planes& w = *job.weight;
   int16_t* codes = reinterpret_cast<int16_t*>(job.scratch);
@@ -86,7 +84,7 @@ void integer(const IntegerJob& job) noexcept {
       }
     }
   }
-  add_overlay<codec::load_half, fused>(job);
+  add_overlay<codec::load_half>(job);
 }
 
 float load(Format format, const uint8_t* row, uint64_t c) noexcept {

@@ -1,19 +1,10 @@
 #pragma once
 // The sparse overlays of q1s and q1t: entries are added to finished sums by ascending column, one fused multiply-add
 // each, with x as it was before quantisation. Included by the kernel files; everything is in an anonymous namespace.
-#include <cstdint>
-
-#include "kernels/jobs.h"
+#include "kernels/level_body.h"
 
 namespace cortiq::kernels {
 namespace {
-
-template <class T>
-inline T load_as(const uint8_t* at) {
-  T value;
-  __builtin_memcpy(&value, at, sizeof value);
-  return value;
-}
 
 /// Tokens whose chains of multiply-adds run side by side.
 inline constexpr uint64_t kOverlayTokens = 8;
@@ -23,7 +14,7 @@ inline uint64_t find_entry(const Planes& w, uint64_t flat) {
   uint64_t low = 0, high = w.entry_count;
   while (low < high) {
     const uint64_t middle = (low + high) / 2;
-    if (load_as<uint32_t>(w.entries + 6 * middle) < flat) {
+    if (load<uint32_t>(w.entries + 6 * middle) < flat) {
       low = middle + 1;
     } else {
       high = middle;
@@ -36,40 +27,40 @@ inline uint64_t find_entry(const Planes& w, uint64_t flat) {
 template <float (*HALF)(const uint8_t*)>
 inline void replace_entries(const Planes& w, uint64_t row, float* out) {
   if (w.overlay == Planes::Overlay::Q1t) {
-    const uint64_t end = load_as<uint32_t>(w.row_ptr + 4 * (row + 1));
-    for (uint64_t e = load_as<uint32_t>(w.row_ptr + 4 * row); e < end; ++e) {
-      out[load_as<uint16_t>(w.entries + 4 * e)] = HALF(w.entries + 4 * e + 2);
+    const uint64_t end = load<uint32_t>(w.row_ptr + 4 * (row + 1));
+    for (uint64_t e = load<uint32_t>(w.row_ptr + 4 * row); e < end; ++e) {
+      out[load<uint16_t>(w.entries + 4 * e)] = HALF(w.entries + 4 * e + 2);
     }
     return;
   }
   for (uint64_t e = find_entry(w, row * w.cols); e < w.entry_count; ++e) {
-    const uint64_t column = load_as<uint32_t>(w.entries + 6 * e) - row * w.cols;
+    const uint64_t column = load<uint32_t>(w.entries + 6 * e) - row * w.cols;
     if (column >= w.cols) return;
     out[column] = HALF(w.entries + 6 * e + 4);
   }
 }
 
-/// Adds the entries of one row to `TOKENS` outputs. HALF converts a stored half, FMA is a fused multiply-add. For Q1s
-/// `entry` is where the row's entries begin; returned is where they end.
-template <float (*HALF)(const uint8_t*), float (*FMA)(float, float, float), uint64_t TOKENS>
+/// Adds the entries of one row to `TOKENS` outputs. HALF converts a stored half. For Q1s `entry` is where the row's
+/// entries begin; returned is where they end.
+template <float (*HALF)(const uint8_t*), uint64_t TOKENS>
 inline uint64_t add_entries(const Planes& w, uint64_t row, uint64_t entry, const float* x, uint64_t x_stride, float* y,
                             uint64_t y_stride) {
   float acc[TOKENS];
   for (uint64_t t = 0; t < TOKENS; ++t) acc[t] = y[t * y_stride];
   const auto add = [&](float value, uint64_t column) {
-    for (uint64_t t = 0; t < TOKENS; ++t) acc[t] = FMA(value, x[t * x_stride + column], acc[t]);
+    for (uint64_t t = 0; t < TOKENS; ++t) acc[t] = __builtin_fmaf(value, x[t * x_stride + column], acc[t]);
   };
   if (w.overlay == Planes::Overlay::Q1t) {
-    const uint64_t end = load_as<uint32_t>(w.row_ptr + 4 * (row + 1));
-    for (uint64_t e = load_as<uint32_t>(w.row_ptr + 4 * row); e < end; ++e) {
-      add(HALF(w.entries + 4 * e + 2), load_as<uint16_t>(w.entries + 4 * e));
+    const uint64_t end = load<uint32_t>(w.row_ptr + 4 * (row + 1));
+    for (uint64_t e = load<uint32_t>(w.row_ptr + 4 * row); e < end; ++e) {
+      add(HALF(w.entries + 4 * e + 2), load<uint16_t>(w.entries + 4 * e));
     }
   } else {
     const uint64_t first_flat = row * w.cols;
     const uint8_t* tiles = w.codes + row * w.code_stride;
     for (; entry < w.entry_count; ++entry) {
       const uint8_t* at = w.entries + 6 * entry;
-      const uint64_t column = load_as<uint32_t>(at) - first_flat;
+      const uint64_t column = load<uint32_t>(at) - first_flat;
       if (column >= w.cols) break;
       const uint8_t* tile = tiles + column / 32 * 6;  // the base counted ±scale here
       const float scale = HALF(tile);
@@ -82,7 +73,7 @@ inline uint64_t add_entries(const Planes& w, uint64_t row, uint64_t entry, const
 
 /// Finishes all outputs of a job. Tokens are the outer loop: the activations of a few stay in the cache while all rows
 /// pass.
-template <float (*HALF)(const uint8_t*), float (*FMA)(float, float, float)>
+template <float (*HALF)(const uint8_t*)>
 inline void add_overlay(const IntegerJob& job) {
   const Planes& w = *job.weight;
   if (w.overlay == Planes::Overlay::None) return;
@@ -96,8 +87,8 @@ inline void add_overlay(const IntegerJob& job) {
       const uint64_t row = job.list ? job.list[job.first + i] : job.first + i;
       if (w.overlay == Planes::Overlay::Q1s && (i == 0 || job.list)) entry = find_entry(w, row * w.cols);
       float* y = job.y + t * job.y_stride + i;
-      entry = step == 1 ? add_entries<HALF, FMA, 1>(w, row, entry, x, job.x_stride, y, job.y_stride)
-                        : add_entries<HALF, FMA, kOverlayTokens>(w, row, entry, x, job.x_stride, y, job.y_stride);
+      entry = step == 1 ? add_entries<HALF, 1>(w, row, entry, x, job.x_stride, y, job.y_stride)
+                        : add_entries<HALF, kOverlayTokens>(w, row, entry, x, job.x_stride, y, job.y_stride);
     }
     t += step;
   }

@@ -93,26 +93,7 @@ __attribute__((noinline)) void tile_scales(const Planes& w, const Block& block, 
 
 /// All groups of a block; Q8 has none.
 CORTIQ_INLINE void group_scales(const Planes& w, const Block& block, float* out) {
-  switch (w.weights) {
-    case Weights::Q8:
-      break;
-    case Weights::Q4Block:
-    case Weights::Vbit:
-      half_scales(w, block, out);
-      break;
-    case Weights::Q4tp:
-      rung_scales(w, block, out);
-      break;
-    case Weights::Q4Tiled:
-      tile_scales(w, block, kGroupBytes<Weights::Q4Tiled>, out);
-      break;
-    case Weights::Q1:
-      tile_scales(w, block, kGroupBytes<Weights::Q1>, out);
-      break;
-    case Weights::Q1t:
-      tile_scales(w, block, kGroupBytes<Weights::Q1t>, out);
-      break;
-  }
+  scales_of_block<half_scales, rung_scales, tile_scales>(w, block, out);
 }
 
 }  // namespace

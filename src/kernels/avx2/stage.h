@@ -1,34 +1,10 @@
 #pragma once
 // Codes of a row as signed 16-bit integers in their natural order: what vpmaddwd multiplies without any overflow.
 #include "kernels/avx2/vectors.h"
+#include "kernels/stage_body.h"
 
 namespace cortiq::kernels {
 namespace {
-
-/// Bytes of a group in the plane of codes; Vbit: four times the row's bits.
-template <Weights W>
-inline constexpr uint32_t kGroupBytes = W == Weights::Q8        ? 32
-                                        : W == Weights::Q4Tiled ? 18
-                                        : W == Weights::Q1      ? 6
-                                        : W == Weights::Q1t     ? 9
-                                                                : 16;
-template <Weights W>
-inline constexpr bool kNibbles = W == Weights::Q4Tiled || W == Weights::Q4Block || W == Weights::Q4tp;
-
-/// For each byte of base-3 digits, lowest first, its five weights.
-struct TernaryTable {
-  int8_t at[256][8];
-};
-constexpr TernaryTable make_ternary() {
-  TernaryTable table{};
-  for (int byte = 0; byte < 256; ++byte) {
-    for (int i = 0, rest = byte; i < 5; ++i, rest /= 3) {
-      table.at[byte][i] = static_cast<int8_t>(rest % 3 == 2 ? -1 : rest % 3);
-    }
-  }
-  return table;
-}
-inline constexpr TernaryTable kTernary = make_ternary();
 
 CORTIQ_INLINE void store_group(yi first, yi second, int16_t* out) {
   _mm256_storeu_si256(reinterpret_cast<yi*>(out), first);
@@ -61,16 +37,6 @@ CORTIQ_INLINE void stage_ternary(const uint8_t* at, int16_t* out) {
   }
 }
 
-// BITS bytes, as a number; put together from whole loads, since a copy through memory would stall on its way back.
-template <uint32_t BITS>
-CORTIQ_INLINE uint64_t load_first(const uint8_t* at) {
-  if constexpr (BITS == 8) return load<uint64_t>(at);
-  if constexpr (BITS == 3) return load<uint16_t>(at) | uint64_t{at[2]} << 16;
-  if constexpr (BITS == 4) return load<uint32_t>(at);
-  if constexpr (BITS == 5) return load<uint32_t>(at) | uint64_t{at[4]} << 32;
-  return load<uint32_t>(at) | uint64_t{load<uint16_t>(at + 4)} << 32;
-}
-
 // Eight codes are BITS bytes, most significant bit first.
 template <uint32_t BITS>
 CORTIQ_INLINE void stage_vbit_row(const uint8_t* at, uint64_t groups, int16_t* out) {
@@ -85,18 +51,7 @@ CORTIQ_INLINE void stage_vbit_row(const uint8_t* at, uint64_t groups, int16_t* o
 }
 
 CORTIQ_INLINE void stage_vbit(const uint8_t* at, uint32_t bits, uint64_t groups, int16_t* out) {
-  switch (bits) {
-    case 3:
-      return stage_vbit_row<3>(at, groups, out);
-    case 4:
-      return stage_vbit_row<4>(at, groups, out);
-    case 5:
-      return stage_vbit_row<5>(at, groups, out);
-    case 6:
-      return stage_vbit_row<6>(at, groups, out);
-    default:
-      return stage_vbit_row<8>(at, groups, out);
-  }
+  for_bits(bits, [&]<uint32_t BITS>() { stage_vbit_row<BITS>(at, groups, out); });
 }
 
 /// Columns of Q8 rows; beyond the last one zeros.
@@ -107,9 +62,6 @@ CORTIQ_INLINE void stage_bytes(const uint8_t* at, uint64_t columns, int16_t* out
   }
   for (; c < (columns + 31) / 32 * 32; ++c) out[c] = c < columns ? static_cast<int8_t>(at[c]) : int16_t{0};
 }
-
-inline constexpr uint64_t kStageGroups = 16;                   ///< staged at a time: 512 columns
-inline constexpr uint64_t kStageRow = 32 * kStageGroups + 16;  ///< values of a row, with room for the overhang
 
 /// Groups [first, last) of `rows` rows from `row` on, [row][kStageRow].
 template <Weights W>

@@ -17,16 +17,9 @@ uint64_t scratch_bytes(const Planes& weight, uint64_t) noexcept {
   return weight.groups * (32 * 16 * 2 + 16 * 4) + 16 * 528 * 2;
 }
 
-CORTIQ_INLINE float half_value(const uint8_t* at) {
-  uint16_t half;
-  __builtin_memcpy(&half, at, 2);
-  return _cvtsh_ss(half);
-}
-CORTIQ_INLINE float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-
 void integer(const IntegerJob& job) noexcept {
   (job.tiles[0].tokens == 1 ? single : panels)(job);
-  add_overlay<half_value, fused>(job);
+  add_overlay<half_value>(job);
 }
 
 }  // namespace

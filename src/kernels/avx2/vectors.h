@@ -7,9 +7,7 @@
 #endif
 #include <immintrin.h>
 
-#include "kernels/jobs.h"
-
-#define CORTIQ_INLINE static inline __attribute__((always_inline))
+#include "kernels/level_body.h"
 
 namespace cortiq::kernels {
 namespace {
@@ -30,12 +28,7 @@ CORTIQ_INLINE yi broadcast(const uint8_t* at) {
   return _mm256_set1_epi32(value);
 }
 CORTIQ_INLINE yf broadcast_float(const uint8_t* at) { return _mm256_castsi256_ps(broadcast(at)); }
-template <class T>
-CORTIQ_INLINE T load(const uint8_t* at) {
-  T value;
-  __builtin_memcpy(&value, at, sizeof value);
-  return value;
-}
+CORTIQ_INLINE float half_value(const uint8_t* at) { return _cvtsh_ss(load<uint16_t>(at)); }
 CORTIQ_INLINE void prefetch(const uint8_t* at) { _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0); }
 
 /// The float step of the definition: acc = fma(float(dot), scale, acc).

@@ -7,17 +7,6 @@
 namespace cortiq::kernels {
 namespace {
 
-struct alignas(64) WordTable {
-  uint16_t at[32];
-};
-template <class F>
-constexpr WordTable word_table(F f) {
-  WordTable table{};
-  for (uint32_t i = 0; i < 32; ++i) table.at[i] = static_cast<uint16_t>(f(i));
-  return table;
-}
-CORTIQ_INLINE zi load_table(const WordTable& table) { return _mm512_load_si512(table.at); }
-
 inline constexpr __mmask64 kEvenBytes = 0x5555555555555555;
 
 // Dot products of 4 unsigned with 4 signed bytes in every dword, eight at most, from `start` on:

@@ -2,12 +2,10 @@
 // hide the latency of the chains; each tile ends with one tree a result.
 #include "kernels/avx512/kernels.h"
 #include "kernels/avx512/vectors.h"
+#include "kernels/float_body.h"
 
 namespace cortiq::kernels::avx512 {
 namespace {
-
-template <Format F>
-inline constexpr uint64_t kElement = F == Format::F32 ? 4 : 2;
 
 /// 16 elements from `at`; those outside `have` are zero and not read.
 template <Format F>
@@ -128,25 +126,11 @@ void widen_all(const uint8_t* from, uint64_t n, float* to) {
 }  // namespace
 
 void floating(const FloatJob& job) noexcept {
-  switch (job.format) {
-    case Format::F32:
-      return multiply<Format::F32>(job);
-    case Format::F16:
-      return multiply<Format::F16>(job);
-    case Format::BF16:
-      return multiply<Format::BF16>(job);
-  }
+  for_format(job.format, [&]<Format F>() { multiply<F>(job); });
 }
 
 void widen(Format format, const uint8_t* from, uint64_t n, float* to) noexcept {
-  switch (format) {
-    case Format::F32:
-      return widen_all<Format::F32>(from, n, to);
-    case Format::F16:
-      return widen_all<Format::F16>(from, n, to);
-    case Format::BF16:
-      return widen_all<Format::BF16>(from, n, to);
-  }
+  for_format(format, [&]<Format F>() { widen_all<F>(from, n, to); });
 }
 
 }  // namespace cortiq::kernels::avx512

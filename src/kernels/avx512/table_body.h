@@ -20,17 +20,10 @@ uint64_t scratch_bytes(const Planes& weight, uint64_t) noexcept {
   return (weight.groups + 15) / 16 * 16 * (32 * 32 + 32 * 4) + 16 * 8 * 128;
 }
 
-CORTIQ_INLINE float half_value(const uint8_t* at) {
-  uint16_t half;
-  __builtin_memcpy(&half, at, 2);
-  return _cvtsh_ss(half);
-}
-CORTIQ_INLINE float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-
 void integer(const IntegerJob& job) noexcept {
   const bool alone = job.tiles[0].tokens == 1 && job.weight->weights != Weights::Q1;
   (job.tile_count > 1 ? panels : alone ? single : few)(job);
-  add_overlay<half_value, fused>(job);
+  add_overlay<half_value>(job);
 }
 
 }  // namespace

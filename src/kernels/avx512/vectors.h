@@ -8,9 +8,7 @@
 #endif
 #include <immintrin.h>
 
-#include "kernels/jobs.h"
-
-#define CORTIQ_INLINE static inline __attribute__((always_inline))
+#include "kernels/level_body.h"
 
 namespace cortiq::kernels {
 namespace {
@@ -21,19 +19,35 @@ using zf = __m512;
 /// Addresses of the rows of a block.
 using RowPointers = const uint8_t* const*;
 
-struct alignas(64) ByteTable {
-  uint8_t at[64];
+/// A vector's worth of constants.
+template <class T>
+struct alignas(64) Table {
+  T at[64 / sizeof(T)];
 };
+using ByteTable = Table<uint8_t>;
+using WordTable = Table<uint16_t>;
 
 /// A table whose entry i is f(i), made at compile time.
-template <class F>
-constexpr ByteTable byte_table(F f) {
-  ByteTable table{};
-  for (uint32_t i = 0; i < 64; ++i) table.at[i] = static_cast<uint8_t>(f(i));
+template <class T, class F>
+constexpr Table<T> make_table(F f) {
+  Table<T> table{};
+  for (uint32_t i = 0; i < 64 / sizeof(T); ++i) table.at[i] = static_cast<T>(f(i));
   return table;
 }
+template <class F>
+constexpr ByteTable byte_table(F f) {
+  return make_table<uint8_t>(f);
+}
+template <class F>
+constexpr WordTable word_table(F f) {
+  return make_table<uint16_t>(f);
+}
 
-CORTIQ_INLINE zi load_table(const ByteTable& table) { return _mm512_load_si512(table.at); }
+template <class T>
+CORTIQ_INLINE zi load_table(const Table<T>& table) {
+  return _mm512_load_si512(table.at);
+}
+CORTIQ_INLINE float half_value(const uint8_t* at) { return _cvtsh_ss(load<uint16_t>(at)); }
 CORTIQ_INLINE zi load_bytes(const void* at) { return _mm512_loadu_si512(at); }
 /// The float step of the definition: acc = fma(float(dot), scale, acc).
 CORTIQ_INLINE zf accumulate(zi dot, zf scale, zf acc) { return _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), scale, acc); }

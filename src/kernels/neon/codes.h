@@ -2,19 +2,11 @@
 // The codes of one row's group as signed bytes. Those of most dtypes come out of registers; vbit and q1t are staged, a
 // stretch of groups at a time.
 #include "kernels/neon/vectors.h"
+#include "kernels/stage_body.h"
 
 namespace cortiq::kernels {
 namespace {
 
-/// Bytes of a group in the plane of codes; Vbit: four times the row's bits.
-template <Weights W>
-inline constexpr uint32_t kGroupBytes = W == Weights::Q8        ? 32
-                                        : W == Weights::Q4Tiled ? 18
-                                        : W == Weights::Q1      ? 6
-                                        : W == Weights::Q1t     ? 9
-                                                                : 16;
-template <Weights W>
-inline constexpr bool kNibbles = W == Weights::Q4Tiled || W == Weights::Q4Block || W == Weights::Q4tp;
 template <Weights W>
 inline constexpr bool kStaged = W == Weights::Vbit || W == Weights::Q1t;
 
@@ -37,35 +29,10 @@ CORTIQ_INLINE Codes sign_codes(const uint8_t* at) {
   return {half(at), half(at + 2)};
 }
 
-/// For each byte of base-3 digits, lowest first, its five weights.
-struct TernaryTable {
-  int8_t at[256][8];
-};
-constexpr TernaryTable make_ternary() {
-  TernaryTable table{};
-  for (int byte = 0; byte < 256; ++byte) {
-    for (int i = 0, rest = byte; i < 5; ++i, rest /= 3) {
-      table.at[byte][i] = static_cast<int8_t>(rest % 3 == 2 ? -1 : rest % 3);
-    }
-  }
-  return table;
-}
-inline constexpr TernaryTable kTernary = make_ternary();
-
 // Writes up to six values beyond the group; the next group overwrites them.
 CORTIQ_INLINE void stage_ternary(const uint8_t* at, int8_t* out) {
 #pragma GCC unroll 7
   for (uint32_t j = 0; j < 7; ++j) vst1_s8(out + 5 * j, vld1_s8(kTernary.at[at[j]]));
-}
-
-// BITS bytes, the first in the lowest bits; put together from whole loads.
-template <uint32_t BITS>
-CORTIQ_INLINE uint64_t load_first(const uint8_t* at) {
-  if constexpr (BITS == 8) return load<uint64_t>(at);
-  if constexpr (BITS == 3) return load<uint16_t>(at) | uint64_t{at[2]} << 16;
-  if constexpr (BITS == 4) return load<uint32_t>(at);
-  if constexpr (BITS == 5) return load<uint32_t>(at) | uint64_t{at[4]} << 32;
-  return load<uint32_t>(at) | uint64_t{load<uint16_t>(at + 4)} << 32;
 }
 
 // Eight codes are BITS bytes, most significant bit first. Code i lies in the two bytes from i·BITS/8 on.
@@ -100,22 +67,8 @@ CORTIQ_INLINE void stage_vbit_row(const uint8_t* at, uint64_t groups, int8_t* ou
 }
 
 CORTIQ_INLINE void stage_vbit(const uint8_t* at, uint32_t bits, uint64_t groups, int8_t* out) {
-  switch (bits) {
-    case 3:
-      return stage_vbit_row<3>(at, groups, out);
-    case 4:
-      return stage_vbit_row<4>(at, groups, out);
-    case 5:
-      return stage_vbit_row<5>(at, groups, out);
-    case 6:
-      return stage_vbit_row<6>(at, groups, out);
-    default:
-      return stage_vbit_row<8>(at, groups, out);
-  }
+  for_bits(bits, [&]<uint32_t BITS>() { stage_vbit_row<BITS>(at, groups, out); });
 }
-
-inline constexpr uint64_t kStageGroups = 16;                   ///< staged at a time: 512 columns
-inline constexpr uint64_t kStageRow = 32 * kStageGroups + 16;  ///< values of a row, with room for the overhang
 
 /// Groups [first, last) of `rows` rows from `row` on, [row][kStageRow]; nothing if W comes out of registers.
 template <Weights W>

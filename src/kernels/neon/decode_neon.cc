@@ -1,7 +1,6 @@
 // Rows decoded to f32 for exact mode: the codec's own formulas, four weights at a time.
 #include "kernels/neon/kernels.h"
 #include "kernels/neon/scales.h"
-#include "kernels/overlay.h"
 
 namespace cortiq::kernels::neon {
 namespace {
@@ -49,37 +48,9 @@ void decode_block(const Planes& w, const Block& block, uint8_t* scratch, float* 
 }  // namespace
 
 void decode(const IntegerJob& job, float* out, uint64_t pitch) noexcept {
-  const Planes& w = *job.weight;
-  Block block;
-  for (uint64_t at = 0; at < job.count; at += kBlockRows, out += kBlockRows * pitch) {
-    fill_block(job, at, block);
-    switch (w.weights) {
-      case Weights::Q8:
-        decode_block<Weights::Q8>(w, block, job.scratch, out, pitch);
-        break;
-      case Weights::Q4Block:
-      case Weights::Q4tp:
-        decode_block<Weights::Q4Block>(w, block, job.scratch, out, pitch);
-        break;
-      case Weights::Q4Tiled:
-        decode_block<Weights::Q4Tiled>(w, block, job.scratch, out, pitch);
-        break;
-      case Weights::Vbit:
-        decode_block<Weights::Vbit>(w, block, job.scratch, out, pitch);
-        break;
-      case Weights::Q1:
-        decode_block<Weights::Q1>(w, block, job.scratch, out, pitch);
-        break;
-      case Weights::Q1t:
-        decode_block<Weights::Q1t>(w, block, job.scratch, out, pitch);
-        break;
-    }
-    if (w.overlay == Planes::Overlay::None) continue;
-    for (uint32_t i = 0; i < block.rows; ++i) {
-      const uint64_t index = job.first + at + i;
-      replace_entries<half_value>(w, job.list ? job.list[index] : index, out + pitch * i);
-    }
-  }
+  decode_rows<half_value>(job, out, pitch, [&]<Weights W>(const Block& block, float* rows) {
+    decode_block<W>(*job.weight, block, job.scratch, rows, pitch);
+  });
 }
 
 }  // namespace cortiq::kernels::neon

@@ -1,12 +1,10 @@
 // Float matrices: the 16 lanes of the definition are four vectors.
+#include "kernels/float_body.h"
 #include "kernels/neon/kernels.h"
 #include "kernels/neon/vectors.h"
 
 namespace cortiq::kernels::neon {
 namespace {
-
-template <Format F>
-inline constexpr uint64_t kElement = F == Format::F32 ? 4 : 2;
 
 /// Four elements.
 template <Format F>
@@ -83,21 +81,6 @@ void tile(const FloatJob& job, uint32_t row, uint64_t token) {
   }
 }
 
-template <Format F, uint32_t T>
-void rows(const FloatJob& job, uint64_t token) {
-  constexpr uint32_t R = T == 1 ? 4 : 2;
-  uint32_t row = 0;
-  for (; row + R <= job.count; row += R) tile<F, R, T>(job, row, token);
-  for (; row < job.count; ++row) tile<F, 1, T>(job, row, token);
-}
-
-template <Format F>
-void multiply(const FloatJob& job) {
-  uint64_t token = 0;
-  for (; token + 2 <= job.tokens; token += 2) rows<F, 2>(job, token);
-  if (token < job.tokens) rows<F, 1>(job, token);
-}
-
 template <Format F>
 void widen_all(const uint8_t* from, uint64_t n, float* to) {
   uint64_t i = 0;
@@ -108,25 +91,13 @@ void widen_all(const uint8_t* from, uint64_t n, float* to) {
 }  // namespace
 
 void floating(const FloatJob& job) noexcept {
-  switch (job.format) {
-    case Format::F32:
-      return multiply<Format::F32>(job);
-    case Format::F16:
-      return multiply<Format::F16>(job);
-    case Format::BF16:
-      return multiply<Format::BF16>(job);
-  }
+  for_format(job.format, [&]<Format F>() {
+    each_small_tile(job, [&]<uint32_t R, uint32_t T>(uint32_t row, uint64_t token) { tile<F, R, T>(job, row, token); });
+  });
 }
 
 void widen(Format format, const uint8_t* from, uint64_t n, float* to) noexcept {
-  switch (format) {
-    case Format::F32:
-      return widen_all<Format::F32>(from, n, to);
-    case Format::F16:
-      return widen_all<Format::F16>(from, n, to);
-    case Format::BF16:
-      return widen_all<Format::BF16>(from, n, to);
-  }
+  for_format(format, [&]<Format F>() { widen_all<F>(from, n, to); });
 }
 
 }  // namespace cortiq::kernels::neon

@@ -75,21 +75,7 @@ void multiply(const IntegerJob& job) {
 }  // namespace
 
 void single(const IntegerJob& job) noexcept {
-  switch (job.weight->weights) {
-    case Weights::Q8:
-      return multiply<Weights::Q8>(job);
-    case Weights::Q4Block:
-    case Weights::Q4tp:
-      return multiply<Weights::Q4Block>(job);
-    case Weights::Q4Tiled:
-      return multiply<Weights::Q4Tiled>(job);
-    case Weights::Vbit:
-      return multiply<Weights::Vbit>(job);
-    case Weights::Q1:
-      return multiply<Weights::Q1>(job);
-    case Weights::Q1t:
-      return multiply<Weights::Q1t>(job);
-  }
+  for_weights(job.weight->weights, [&]<Weights W>() { multiply<W>(job); });
 }
 
 }  // namespace cortiq::kernels::neon

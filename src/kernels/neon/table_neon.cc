@@ -15,11 +15,9 @@ uint64_t scratch_bytes(const Planes& weight, uint64_t) noexcept {
   return weight.groups * (32 * 16 + 16 * 4) + 16 * 528;
 }
 
-CORTIQ_INLINE float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-
 void integer(const IntegerJob& job) noexcept {
   (job.tiles[0].tokens == 1 ? single : panels)(job);
-  add_overlay<half_value, fused>(job);
+  add_overlay<half_value>(job);
 }
 
 }  // namespace

@@ -2,21 +2,12 @@
 // Vector building blocks of the NEON kernels, in an anonymous namespace as those of AVX2 are.
 #include <arm_neon.h>
 
-#include "kernels/jobs.h"
-
-#define CORTIQ_INLINE static inline __attribute__((always_inline))
+#include "kernels/level_body.h"
 
 namespace cortiq::kernels {
 namespace {
 
 inline constexpr uint32_t kLanes = 4;  ///< rows that a vector of floats holds
-
-template <class T>
-CORTIQ_INLINE T load(const uint8_t* at) {
-  T value;
-  __builtin_memcpy(&value, at, sizeof value);
-  return value;
-}
 
 CORTIQ_INLINE float half_value(const uint8_t* at) { return static_cast<float>(load<__fp16>(at)); }
 CORTIQ_INLINE float32x4_t widen_halves(uint16x4_t halves) { return vcvt_f32_f16(vreinterpret_f16_u16(halves)); }
