@@ -220,9 +220,11 @@ int run_batch(const Arguments& arguments) {
   const auto submit = [&](std::string_view line) {
     Row& row = rows.emplace_back();
     try {
-      const Json request = cmf::parse_lossless_json(line, "request");  // an id of any length comes back as it was
+      const Json request = parse_json(line, "request");
       if (!request.is_object()) fail(ErrorKind::Parse, "request: expected a JSON object");
       if (request.contains("id")) row.id = request["id"];
+      // A number beyond 64 bits comes back as it was written.
+      if (row.id.is_number_float()) row.id = cmf::parse_lossless_json(line, "request")["id"];
       check_keys(request);
       const engine::RoutePrompt prompt = prompt_of(model, request);
       row.binding =
