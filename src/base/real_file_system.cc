@@ -44,6 +44,22 @@ FileInfo info_of(int fd, const std::string& path) {
   return {static_cast<uint64_t>(s.st_size), s.st_dev, s.st_ino, S_ISDIR(s.st_mode)};
 }
 
+// The size of an open file whose content is wanted; Io for a directory.
+uint64_t size_to_read(int fd, const std::string& path) {
+  const FileInfo facts = info_of(fd, path);
+  if (facts.directory) fail(ErrorKind::Io, "{}: is a directory, not a file", path);
+  return facts.size;
+}
+
+// What one read gives, 0 at the end.
+size_t read_some(int fd, const std::string& path, void* to, size_t count) {
+  while (true) {
+    const ssize_t got = ::read(fd, to, count);
+    if (got >= 0) return static_cast<size_t>(got);
+    if (errno != EINTR) fail_io(path, "cannot be read");
+  }
+}
+
 // Mappings that the SIGBUS handler knows by address. Fixed storage: the handler may neither lock nor allocate.
 struct Range {
   std::atomic<uintptr_t> begin{0};
@@ -56,9 +72,7 @@ class RealMapping final : public MappedFile {
  public:
   explicit RealMapping(const std::string& path) : path_(path) {
     const Descriptor file(path, O_RDONLY);
-    const FileInfo facts = info_of(file.get(), path);
-    if (facts.directory) fail(ErrorKind::Io, "{}: is a directory, not a file", path);
-    size_ = facts.size;
+    size_ = size_to_read(file.get(), path);
     if (size_ == 0) return;
     void* at = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.get(), 0);
     if (at == MAP_FAILED) fail_io(path, "cannot be mapped");
@@ -104,13 +118,11 @@ class HugeCopy final : public MappedFile {
  public:
   explicit HugeCopy(const std::string& path) : path_(path) {
     const Descriptor file(path, O_RDONLY);
-    const FileInfo facts = info_of(file.get(), path);
-    if (facts.directory) fail(ErrorKind::Io, "{}: is a directory, not a file", path);
-    if (facts.size == 0) return;
-    void* at = ::mmap(nullptr, facts.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_ = size_to_read(file.get(), path);
+    if (size_ == 0) return;
+    void* at = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED) fail_io(path, "cannot be copied into memory");
     data_ = static_cast<uint8_t*>(at);
-    size_ = facts.size;
     advise_huge_pages(data_, size_);
     try {
       read_from(file.get());
@@ -132,11 +144,9 @@ class HugeCopy final : public MappedFile {
  private:
   void read_from(int file) {
     for (size_t done = 0; done < size_;) {
-      const ssize_t got = ::read(file, data_ + done, std::min<size_t>(size_ - done, size_t{64} << 20));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) fail_io(path_, "cannot be read");
+      const size_t got = read_some(file, path_, data_ + done, size_ - done);
       if (got == 0) fail(ErrorKind::Io, "{}: was shortened while it was read", path_);
-      done += static_cast<size_t>(got);
+      done += got;
     }
   }
 
@@ -202,25 +212,21 @@ class RealFileSystem : public FileSystem {
 
   std::string read_all(const std::string& path, uint64_t limit) override {
     const Descriptor file(path, O_RDONLY);
-    const FileInfo facts = info_of(file.get(), path);
-    if (facts.directory) fail(ErrorKind::Io, "{}: is a directory, not a file", path);
-    if (facts.size > limit)
-      fail(ErrorKind::Io, "{}: {} bytes, more than the {} expected at most", path, facts.size, limit);
+    const uint64_t size = size_to_read(file.get(), path);
+    if (size > limit) fail(ErrorKind::Io, "{}: {} bytes, more than the {} expected at most", path, size, limit);
     std::string content;
-    content.reserve(facts.size + 1);
+    content.reserve(size + 1);
     advise_huge_pages(content.data(), content.capacity());
-    content.resize(facts.size + 1);  // one more: the end is seen without growing
+    content.resize(size + 1);  // one more: the end is seen without growing
     size_t done = 0;
     while (true) {
       if (done == content.size()) {  // pipes and /proc report no size
         if (done > limit) fail(ErrorKind::Io, "{}: more than the {} bytes expected at most", path, limit);
         content.resize(done + 4096);
       }
-      const ssize_t got = ::read(file.get(), content.data() + done, content.size() - done);
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) fail_io(path, "cannot be read");
+      const size_t got = read_some(file.get(), path, content.data() + done, content.size() - done);
       if (got == 0) break;
-      done += static_cast<size_t>(got);
+      done += got;
     }
     content.resize(done);
     return content;

@@ -24,9 +24,10 @@ inline std::optional<NumberedName> numbered_name(std::string_view name, std::str
   return NumberedName{number, name.substr(digits + 1)};
 }
 
-/// "model.layers.12.mlp.up_proj.weight" → 12 and "mlp.up_proj.weight".
-inline std::optional<NumberedName> layer_name(std::string_view name) noexcept {
-  return numbered_name(name, "model.layers.");
+/// "model.layers.12.mlp.up_proj.weight" → 12 and "mlp.up_proj.weight", if there are more layers than that.
+inline std::optional<NumberedName> layer_name(std::string_view name, uint64_t layers = UINT64_MAX) noexcept {
+  const auto found = numbered_name(name, "model.layers.");
+  return found && found->number < layers ? found : std::nullopt;
 }
 
 /// What follows a layer's number: "mlp.experts.7.up_proj.weight" → 7 and "up_proj.weight".

@@ -94,13 +94,11 @@ BakeReport bake(const cmf::FileSet& base, const BakeOptions& options, const std:
   for (const cmf::Tensor& tensor : base.tensors()) {
     if (tensor.name.starts_with("skill.")) continue;
     const std::string name(tensor.name);
-    const auto place = cmf::layer_name(tensor.name).value_or(cmf::NumberedName{UINT64_MAX, {}});
-    const uint64_t layer = place.number;
-    const std::string_view rest = place.rest;
-    const bool in_layer = layer < keep.size();
+    const auto place = cmf::layer_name(tensor.name, keep.size());
+    const uint64_t layer = place ? place->number : 0;
     std::optional<CutTensor> cut;
-    if (in_layer && !keep[layer].empty()) cut = plan_cut(rest, tensor.dtype, tensor.shape, keep[layer]);
-    if (in_layer && rest == "mlp.gate_proj.weight") width[layer] = cut ? keep[layer].size() : tensor.shape.rows();
+    if (place && !keep[layer].empty()) cut = plan_cut(place->rest, tensor.dtype, tensor.shape, keep[layer]);
+    if (place && place->rest == "mlp.gate_proj.weight") width[layer] = cut ? keep[layer].size() : tensor.shape.rows();
     const auto donor = replaced.find(name);
     const auto overlay = overlays.find(name);
     if (donor == replaced.end() && overlay == overlays.end() && !cut) {

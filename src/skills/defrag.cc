@@ -106,11 +106,12 @@ DefragReport defrag(const cmf::FileSet& set, const std::string& task, const std:
       ++skill_tensors;
       continue;
     }
-    const auto [layer, rest] = cmf::layer_name(tensor.name).value_or(cmf::NumberedName{UINT64_MAX, {}});
-    if (layer >= keep.size()) {
+    const auto place = cmf::layer_name(tensor.name, keep.size());
+    if (!place) {
       tensors.push_back(copy_of(tensor));
       continue;
     }
+    const auto& [layer, rest] = *place;
     if (rest == "mlp.gate_proj.weight") width[layer] = tensor.shape.rows();
     if (keep[layer].empty()) {
       tensors.push_back(copy_of(tensor));

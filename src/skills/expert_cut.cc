@@ -159,11 +159,12 @@ CutReport cut_experts(const cmf::FileSet& set, const ExpertStats& stats, double 
         name.remove_prefix(at + 1);
       }
     }
-    const auto [layer, rest] = cmf::layer_name(name).value_or(cmf::NumberedName{UINT64_MAX, {}});
-    if (layer >= keep.size() || keep[layer].empty()) {
+    const auto place = cmf::layer_name(name, keep.size());
+    if (!place || keep[place->number].empty()) {
       tensors.push_back(copy_of(tensor));
       continue;
     }
+    const auto& [layer, rest] = *place;
     const std::vector<uint32_t>& kept = keep[layer];
     if (rest == "mlp.per_expert_scale" || rest == "mlp.tid2eid") {
       fail(ErrorKind::Unsupported, "{}: tensor '{}' is indexed by expert in a way that cannot be cut",
