@@ -15,9 +15,7 @@ import pathlib
 import shutil
 import struct
 
-
-def bf16(data):
-    return [struct.unpack("<f", b"\0\0" + data[i : i + 2])[0] for i in range(0, len(data), 2)]
+from tensor_files import bf16_floats, read_safetensors, write_safetensors
 
 
 def to_bf16(values):
@@ -42,21 +40,17 @@ def main():
     period = config["full_attention_interval"]
     if asked.layers < layers or (asked.layers - layers) % period:
         parser.error(f"--layers: {layers} and a multiple of {period} more")
-    data = (source / "model.safetensors").read_bytes()
-    (length,) = struct.unpack_from("<Q", data)
     tensors = {}
-    for name, info in json.loads(data[8 : 8 + length]).items():
-        if name != "__metadata__":
-            assert info["dtype"] == "BF16", name
-            begin, end = (8 + length + at for at in info["data_offsets"])
-            tensors[name] = (info["shape"], data[begin:end])
+    for name, (dtype, shape, payload) in read_safetensors(source / "model.safetensors").items():
+        assert dtype == "BF16", name
+        tensors[name] = (shape, payload)
 
     shrink = math.sqrt(hidden / asked.hidden)
     whole_norms = ("layernorm.weight", "model.norm.weight", "mtp.norm.weight", "pre_fc_norm_embedding.weight", "pre_fc_norm_hidden.weight")
 
     def enlarge(name, shape, payload):
         if name.endswith(whole_norms):
-            values = [(1 + w) * shrink - 1 for w in bf16(payload)]
+            values = [(1 + w) * shrink - 1 for w in bf16_floats(payload)]
             return [asked.hidden], to_bf16(values + [0.0] * (asked.hidden - hidden))
         rows, cols = shape[0], shape[-1]
         if len(shape) != 2:
@@ -94,16 +88,8 @@ def main():
                 larger[f"model.layers.{layer}." + name[len(head) :]] = (shape, payload)
 
     shutil.copytree(source, out, dirs_exist_ok=True)
-    header, at = {"__metadata__": {"format": "pt"}}, 0
-    for name, (shape, payload) in larger.items():
-        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, at + len(payload)]}
-        at += len(payload)
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with open(out / "model.safetensors", "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        for _, payload in larger.values():
-            file.write(payload)
+    named = {name: ("BF16", shape, payload) for name, (shape, payload) in larger.items()}
+    write_safetensors(out / "model.safetensors", named, {"format": "pt"})
     config.update(
         hidden_size=asked.hidden,
         intermediate_size=asked.intermediate,
@@ -112,7 +98,7 @@ def main():
         layer_types=["full_attention" if (i + 1) % period == 0 else "linear_attention" for i in range(asked.layers)],
     )
     (out / "config.json").write_text(json.dumps(config, indent=1) + "\n")
-    print(f"{out}: {at / 1e6:.0f} MB of bf16")
+    print(f"{out}: {sum(len(payload) for _, payload in larger.values()) / 1e6:.0f} MB of bf16")
 
 
 main()

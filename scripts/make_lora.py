@@ -15,43 +15,24 @@ import math
 import pathlib
 import random
 import shutil
-import struct
 import sys
 from array import array
+
+from tensor_files import bf16_floats, read_safetensors, write_safetensors
 
 
 def read(directory):
     """{name: (shape, array of floats)} of model.safetensors; bf16 and f32."""
-    data = (pathlib.Path(directory) / "model.safetensors").read_bytes()
-    (length,) = struct.unpack_from("<Q", data)
     tensors = {}
-    for name, info in json.loads(data[8 : 8 + length]).items():
-        if name == "__metadata__":
-            continue
-        begin, end = (8 + length + at for at in info["data_offsets"])
-        if info["dtype"] == "F32":
-            values = array("f", data[begin:end])
-        elif info["dtype"] == "BF16":
-            wide = bytearray(2 * (end - begin))
-            wide[2::4], wide[3::4] = data[begin:end:2], data[begin + 1 : end : 2]
-            values = array("f", bytes(wide))
-        else:
-            sys.exit(f"{directory}: '{name}' has dtype {info['dtype']}; bf16 and f32 can be read")
-        tensors[name] = (info["shape"], values)
+    for name, (dtype, shape, data) in read_safetensors(pathlib.Path(directory) / "model.safetensors").items():
+        if dtype not in ("F32", "BF16"):
+            sys.exit(f"{directory}: '{name}' has dtype {dtype}; bf16 and f32 can be read")
+        tensors[name] = (shape, bf16_floats(data) if dtype == "BF16" else array("f", data))
     return tensors
 
 
 def write(path, tensors):
-    header, at = {"__metadata__": {"format": "pt"}}, 0
-    for name, (shape, values) in tensors.items():
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + 4 * len(values)]}
-        at += 4 * len(values)
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        for _, values in tensors.values():
-            file.write(values.tobytes())
+    write_safetensors(path, {n: ("F32", shape, values.tobytes()) for n, (shape, values) in tensors.items()}, {"format": "pt"})
 
 
 def dot(a, b):

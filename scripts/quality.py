@@ -9,30 +9,13 @@ far from the stories it was trained on, so that its numbers compare between dtyp
 """
 import json
 import pathlib
-import subprocess
-import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from program import ROOT, cortiq
+
 QUANTS = ["f32", "bf16", "f16", "q8", "q8_2f", "vbit", "q4tp", "q4t", "q4"]
-
-
 MODELS = [(name, "models/nano-data/heldout_text.txt") for name in ("nano", "nano-moe", "nano-hybrid-mtp")]
 MODELS.append(("stories260k", "models/stories260k/english.txt"))
-
-
-def option(name, default):
-    return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else default
-
-
-PROGRAM = option("--program", str(ROOT / "build/release/cortiq"))
-
-
-def cortiq(*arguments, stdin=None):
-    done = subprocess.run([PROGRAM, *map(str, arguments)], input=stdin, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"cortiq {' '.join(map(str, arguments))}: {done.stderr}")
-    return done.stdout
 
 
 def exact_match(file, facts, *mode):

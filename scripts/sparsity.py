@@ -9,26 +9,12 @@ import json
 import pathlib
 import random
 import struct
-import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from program import ROOT, cortiq, option
 
-
-def option(name, default):
-    return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else default
-
-
-PROGRAM = option("--program", str(ROOT / "build/release/cortiq"))
 QUANT = option("--quant", "q8")
-
-
-def cortiq(*arguments):
-    done = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"cortiq {' '.join(map(str, arguments))}: {done.stderr}")
-    return done.stdout
 
 
 def write_npy(path, layers, width, keep):

@@ -11,23 +11,10 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from program import ROOT, cortiq, option
+
 MODEL = ROOT / "models/nano-hybrid-mtp"
 DATA = ROOT / "models/nano-data"
-
-
-def option(name, default):
-    return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else default
-
-
-PROGRAM = option("--program", str(ROOT / "build/release/cortiq"))
-
-
-def cortiq(*arguments, stdin=None):
-    done = subprocess.run([PROGRAM, *map(str, arguments)], input=stdin, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"cortiq {' '.join(map(str, arguments))}: {done.stderr}")
-    return done.stdout
 
 
 def acceptance(file, requests):

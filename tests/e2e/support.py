@@ -11,6 +11,7 @@ import select
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 import termios
 import time
@@ -19,6 +20,9 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("CORTIQ", str(ROOT / "build/release/cortiq"))
 NANO = ROOT / "models/nano"
+
+sys.path.append(str(ROOT / "scripts"))
+from tensor_files import read_safetensors, write_safetensors  # for the tests, one definition with the scripts
 
 
 class Result:
@@ -126,29 +130,6 @@ class Terminal:
                 except OSError:
                     break
         return self.process.wait(timeout=seconds)
-
-
-def read_safetensors(path):
-    """{name: (dtype, shape, bytes)} of a safetensors file."""
-    data = pathlib.Path(path).read_bytes()
-    (length,) = struct.unpack_from("<Q", data)
-    header = json.loads(data[8 : 8 + length])
-    return {
-        name: (info["dtype"], info["shape"], data[8 + length + info["data_offsets"][0] : 8 + length + info["data_offsets"][1]])
-        for name, info in header.items()
-        if name != "__metadata__"
-    }
-
-
-def write_safetensors(path, tensors):
-    """tensors: {name: (dtype, shape, bytes)}"""
-    header, at = {}, 0
-    for name, (dtype, shape, data) in tensors.items():
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
-        at += len(data)
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + b"".join(d for _, _, d in tensors.values()))
 
 
 def floats(data):
