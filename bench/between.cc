@@ -113,8 +113,8 @@ class Cache {
           pages->push_back(reinterpret_cast<uint8_t*>(storage_.back().get()));
         }
       }
-      store_kv(type, kv_heads, head_dim, p % kKvPage, x.data(), x.data(), const_cast<uint8_t*>(k_.back()),
-               const_cast<uint8_t*>(v_.back()));
+      store_keys(type, kv_heads, head_dim, p % kKvPage, 1, x.data(), x.size(), const_cast<uint8_t*>(k_.back()));
+      store_values(type, kv_heads, head_dim, p % kKvPage, x.data(), const_cast<uint8_t*>(v_.back()));
     }
   }
   KvView view() const { return {type_, kv_heads_, head_dim_, k_.data(), v_.data()}; }

@@ -4,6 +4,20 @@
 
 namespace cortiq::engine {
 
+// Rows of one sequence whose positions share a sixteen of a page go in together.
+void Pass::store_keys(RowInfos rows, const Where& where, const float* k, uint64_t width) {
+  const auto joins = [&](size_t i) {
+    return i > 0 && i < rows.size() && rows[i].sequence == rows[i - 1].sequence &&
+           rows[i].position == rows[i - 1].position + 1 && rows[i].position % kernels::kKeyLanes != 0;
+  };
+  for_rows(rows.size(), [&](size_t i) {
+    if (joins(i)) return;
+    uint32_t count = 1;
+    while (joins(i + count)) ++count;
+    kv(rows[i], where).store_keys(rows[i].position, count, k + i * width, width);
+  });
+}
+
 // ENGINE_FACTS §3, step by step. x [rows][hidden], already normed.
 void Pass::attention(const Attention& part, const Where& where, RowInfos rows, const float* x, float* y) {
   const cmf::Arch& arch = model_.arch();
@@ -51,8 +65,9 @@ void Pass::attention(const Attention& part, const Where& where, RowInfos rows, c
       kernels::apply_rope(qi, part.heads, head_dim, rows[i].position, table);
       kernels::apply_rope(ki, kv_heads, head_dim, rows[i].position, table);
     }
-    kv(rows[i], where).store(rows[i].position, ki, v + i * kv_width);
+    kv(rows[i], where).store_values(rows[i].position, v + i * kv_width);
   });
+  store_keys(rows, where, k, kv_width);
 
   float* out = room(heads_out_, n * width);
   attention_rows_.clear();

@@ -88,6 +88,7 @@ class Pass {
   void project_apart(RowInfos rows, const Where& where, const float* x, uint64_t width, const Projection& projection);
 
   void attention(const Attention& part, const Where& where, RowInfos rows, const float* x, float* y);
+  void store_keys(RowInfos rows, const Where& where, const float* k, uint64_t width);
   void delta_net(const DeltaNet& part, const Where& where, RowInfos rows, const float* x, float* y);
   void project_delta(const DeltaNet& part, const Where& where, RowInfos rows, const float* x);
   void dense(const DenseFfn& part, const Where& where, RowInfos rows, const float* x, float* y);

@@ -24,17 +24,21 @@ KvCache::KvCache(kernels::KvType type, uint32_t kv_heads, uint32_t head_dim, uin
 void KvCache::grow(uint64_t length) {
   const uint64_t needed = (length + kKvPage - 1) / kKvPage;
   while (pages_.size() < needed) {
-    auto page = std::make_unique<uint8_t[]>(2 * page_bytes_);
+    std::unique_ptr<uint8_t[]> page(new uint8_t[2 * page_bytes_]);  // not cleared: only what was stored is ever used
     k_.push_back(page.get());
     v_.push_back(page.get() + page_bytes_);
     pages_.push_back(std::move(page));
   }
 }
 
-void KvCache::store(uint64_t position, const float* k, const float* v) noexcept {
-  uint8_t* page = pages_[position / kKvPage].get();
-  kernels::store_kv(type_, kv_heads_, head_dim_, static_cast<uint32_t>(position % kKvPage), k, v, page,
-                    page + page_bytes_);
+void KvCache::store_keys(uint64_t position, uint32_t count, const float* k, uint64_t stride) noexcept {
+  kernels::store_keys(type_, kv_heads_, head_dim_, static_cast<uint32_t>(position % kKvPage), count, k, stride,
+                      pages_[position / kKvPage].get());
+}
+
+void KvCache::store_values(uint64_t position, const float* v) noexcept {
+  kernels::store_values(type_, kv_heads_, head_dim_, static_cast<uint32_t>(position % kKvPage), v,
+                        pages_[position / kKvPage].get() + page_bytes_);
 }
 
 void KvCache::release_before(uint64_t position) noexcept {

@@ -18,7 +18,9 @@ class KvCache {
   KvCache(kernels::KvType type, uint32_t kv_heads, uint32_t head_dim, uint64_t window);
   /// Makes sure that positions below `length` have pages (those that the window still needs).
   void grow(uint64_t length);
-  void store(uint64_t position, const float* k, const float* v) noexcept;
+  /// Keys [count][kv_heads·head_dim], `stride` floats apart, of positions that follow each other and share a sixteen.
+  void store_keys(uint64_t position, uint32_t count, const float* k, uint64_t stride) noexcept;
+  void store_values(uint64_t position, const float* v) noexcept;
   /// Gives back pages that no query at `position` or later sees.
   void release_before(uint64_t position) noexcept;
   /// Forgets positions from `length` on.

@@ -149,11 +149,14 @@ uint64_t kv_page_bytes(KvType type, uint32_t kv_heads, uint32_t head_dim) noexce
   return values + rows * 4;
 }
 
-void store_kv(KvType type, uint32_t kv_heads, uint32_t head_dim, uint32_t slot, const float* k, const float* v,
-              uint8_t* k_page, uint8_t* v_page) noexcept {
-  static const AttentionKernels& kernels = attention_kernels(active_isa());
-  kernels.store_kv(type, kv_heads, head_dim, slot, k, k_page);
-  kernels.store_kv(type, kv_heads, head_dim, slot, v, v_page);
+void store_keys(KvType type, uint32_t kv_heads, uint32_t head_dim, uint32_t slot, uint32_t count, const float* k,
+                uint64_t stride, uint8_t* page) noexcept {
+  attention_kernels(active_isa()).store_keys(type, kv_heads, head_dim, slot, count, k, stride, page);
+}
+
+void store_values(KvType type, uint32_t kv_heads, uint32_t head_dim, uint32_t slot, const float* v,
+                  uint8_t* page) noexcept {
+  attention_kernels(active_isa()).store_values(type, kv_heads, head_dim, slot, v, page);
 }
 
 void attention(std::span<const AttentionRow> rows, float scale, float soft_cap, Workspace& workspace,

@@ -9,8 +9,9 @@
 namespace cortiq::kernels {
 
 /// Keys and values of one sequence in one layer visit, in pages of 64 absolute positions: page b holds positions
-/// 64·b … 64·b+63. K and V of a page lie as [kv_heads][64][head_dim] elements of the type (Q8: int8 plus one f32 scale
-/// per head and position, [kv_heads][64] floats behind the codes). A page that a window has passed may be nullptr.
+/// 64·b … 64·b+63. V of a page lies as [kv_heads][64][head_dim] elements of the type, K as [kv_heads][4][head_dim][16]:
+/// sixteen positions side by side, the lanes in which their scores are made. Q8: int8 plus one f32 scale per head and
+/// position, [kv_heads][64] floats behind the codes. A page that a window has passed may be nullptr.
 struct KvView {
   KvType type = KvType::F16;
   uint32_t kv_heads = 0, head_dim = 0;
@@ -19,10 +20,13 @@ struct KvView {
 };
 uint64_t kv_page_bytes(KvType type, uint32_t kv_heads, uint32_t head_dim) noexcept;  ///< of K or of V
 
-/// Stores k and v [kv_heads·head_dim] of one position, rounded to the cache's type (decisions 4: f16 is IEEE,
-/// saturating).
-void store_kv(KvType type, uint32_t kv_heads, uint32_t head_dim, uint32_t slot, const float* k, const float* v,
-              uint8_t* k_page, uint8_t* v_page) noexcept;
+/// Stores keys k [count][kv_heads·head_dim], `stride` floats apart, of positions that follow each other in one sixteen
+/// of a page (slot % 16 + count ≤ 16), rounded to the cache's type (decisions 4: f16 is IEEE, saturating).
+void store_keys(KvType type, uint32_t kv_heads, uint32_t head_dim, uint32_t slot, uint32_t count, const float* k,
+                uint64_t stride, uint8_t* page) noexcept;
+/// Stores the values v [kv_heads·head_dim] of one position.
+void store_values(KvType type, uint32_t kv_heads, uint32_t head_dim, uint32_t slot, const float* v,
+                  uint8_t* page) noexcept;
 
 /// One query row: all its heads at one position against one cache.
 struct AttentionRow {

@@ -42,7 +42,10 @@ struct AttentionKernels {
   void (*attend)(const AttentionTask& task);
   /// Combines `count` segments of one query (stride floats apart; the first is overwritten) into out.
   void (*combine)(float* partial, uint64_t stride, uint64_t count, uint64_t head_dim, float* out);
-  void (*store_kv)(KvType type, uint32_t kv_heads, uint32_t head_dim, uint32_t slot, const float* x, uint8_t* page);
+  /// store_keys and store_values of attention.h.
+  void (*store_keys)(KvType type, uint32_t kv_heads, uint32_t head_dim, uint32_t slot, uint32_t count, const float* k,
+                     uint64_t stride, uint8_t* page);
+  void (*store_values)(KvType type, uint32_t kv_heads, uint32_t head_dim, uint32_t slot, const float* v, uint8_t* page);
 };
 
 const AttentionKernels& attention_scalar() noexcept;

@@ -7,8 +7,8 @@ namespace {
 // x = n·ln 2 + r with |r| ≤ ln 2 / 2. Adding 1.5·2^23 rounds to an integer, which then stands in the low bits of the
 // sum.
 struct Reduced {
-  Lanes r;
-  Ints n;
+  Lanes r, n;
+  Ints integer;  // n
 };
 inline Reduced reduce_by_ln2(Lanes x) noexcept {
   const Lanes shift = set(0x1.8p23f);
@@ -16,7 +16,7 @@ inline Reduced reduce_by_ln2(Lanes x) noexcept {
   const Lanes n = shifted - shift;
   Lanes r = fnma(n, set(0x1.62e430p-1f), x);
   r = fnma(n, set(-0x1.05c610p-29f), r);
-  return {r, bits(shifted) - bits(shift)};
+  return {r, n, bits(shifted) - bits(shift)};
 }
 
 /// e^r − 1 for |r| ≤ ln 2 / 2: r + r²·P(r), relative error 2^-29 before rounding.
@@ -30,15 +30,10 @@ inline Lanes exp_minus_one_near_zero(Lanes r) noexcept {
   return fma(r * r, p, r);
 }
 
-/// 2^n for −126 ≤ n ≤ 127.
-inline Lanes power_of_two(Ints n) noexcept { return floats(shift_to_exponent(n + set(int32_t{127}))); }
-
 [[gnu::always_inline]] inline Lanes exp(Lanes x) noexcept {
   // Beyond these the result is 0 or infinity. NaN passes both: it is the second operand.
   const Reduced a = reduce_by_ln2(max(set(-104.0f), min(set(89.0f), x)));
-  // In two steps, since 2^n itself may lie outside f32; only the second can round (subnormal results).
-  const Ints half = half_of(a.n);
-  return (exp_minus_one_near_zero(a.r) + set(1.0f)) * power_of_two(half) * power_of_two(a.n - half);
+  return times_power_of_two(exp_minus_one_near_zero(a.r) + set(1.0f), a.n, a.integer);
 }
 
 inline Lanes sigmoid(Lanes x) noexcept {
@@ -64,7 +59,7 @@ inline Lanes softplus(Lanes x) noexcept {
 inline Lanes tanh(Lanes x) noexcept {
   const Lanes twice = abs(x) * set(-2.0f);
   const Reduced a = reduce_by_ln2(max(set(-40.0f), twice));
-  const Lanes scale = power_of_two(a.n);
+  const Lanes scale = power_of_two(a.integer);
   const Lanes m = fma(exp_minus_one_near_zero(a.r), scale, scale - set(1.0f));
   return copysign(m / (set(2.0f) + m), x);
 }

@@ -87,6 +87,11 @@ inline Ints operator+(Ints a, Ints b) noexcept { return {_mm256_add_epi32(a.lo, 
 inline Ints operator-(Ints a, Ints b) noexcept { return {_mm256_sub_epi32(a.lo, b.lo), _mm256_sub_epi32(a.hi, b.hi)}; }
 inline Ints half_of(Ints a) noexcept { return {_mm256_srai_epi32(a.lo, 1), _mm256_srai_epi32(a.hi, 1)}; }
 inline Ints shift_to_exponent(Ints a) noexcept { return {_mm256_slli_epi32(a.lo, 23), _mm256_slli_epi32(a.hi, 23)}; }
+inline Lanes power_of_two(Ints n) noexcept { return floats(shift_to_exponent(n + set(int32_t{127}))); }
+inline Lanes times_power_of_two(Lanes a, Lanes, Ints n) noexcept {
+  const Ints half = half_of(n);
+  return a * power_of_two(half) * power_of_two(n - half);
+}
 
 inline float sum(Lanes a) noexcept {
   const __m256 eight = _mm256_add_ps(a.lo, a.hi);

@@ -63,6 +63,8 @@ inline Ints operator+(Ints a, Ints b) noexcept { return {_mm512_add_epi32(a.v, b
 inline Ints operator-(Ints a, Ints b) noexcept { return {_mm512_sub_epi32(a.v, b.v)}; }
 inline Ints half_of(Ints a) noexcept { return {_mm512_srai_epi32(a.v, 1)}; }
 inline Ints shift_to_exponent(Ints a) noexcept { return {_mm512_slli_epi32(a.v, 23)}; }
+inline Lanes power_of_two(Ints n) noexcept { return floats(shift_to_exponent(n + set(int32_t{127}))); }
+inline Lanes times_power_of_two(Lanes a, Lanes n, Ints) noexcept { return {_mm512_scalef_ps(a.v, n.v)}; }
 
 inline __m256 lower(__m512 a) noexcept { return _mm512_castps512_ps256(a); }
 inline __m256 upper(__m512 a) noexcept { return _mm512_extractf32x8_ps(a, 1); }

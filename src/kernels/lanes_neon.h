@@ -120,6 +120,11 @@ inline Ints half_of(Ints a) noexcept {
 inline Ints shift_to_exponent(Ints a) noexcept {
   return each<Ints>([&](int i) { return vshlq_n_s32(a.v[i], 23); });
 }
+inline Lanes power_of_two(Ints n) noexcept { return floats(shift_to_exponent(n + set(int32_t{127}))); }
+inline Lanes times_power_of_two(Lanes a, Lanes, Ints n) noexcept {
+  const Ints half = half_of(n);
+  return a * power_of_two(half) * power_of_two(n - half);
+}
 
 /// Lanes l and l+8 of a are added, then l+4.
 inline float32x4_t four_sums(const Lanes& a) noexcept {

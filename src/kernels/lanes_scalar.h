@@ -128,6 +128,14 @@ inline Ints half_of(const Ints& a) noexcept {  ///< arithmetic shift right by on
 inline Ints shift_to_exponent(const Ints& a) noexcept {  ///< shift left by 23
   return each<Ints>([&](int i) { return static_cast<int32_t>(static_cast<uint32_t>(a.v[i]) << 23); });
 }
+/// 2^n for −126 ≤ n ≤ 127.
+inline Lanes power_of_two(const Ints& n) noexcept { return floats(shift_to_exponent(n + set(int32_t{127}))); }
+/// a·2^n, rounded once, for −151 ≤ n ≤ 129 and a in [½, 2]; n as f32 and as integers. In two steps, since 2^n itself
+/// may lie outside f32; only the second can round (subnormal results).
+inline Lanes times_power_of_two(const Lanes& a, const Lanes&, const Ints& n) noexcept {
+  const Ints half = half_of(n);
+  return a * power_of_two(half) * power_of_two(n - half);
+}
 
 template <class V>
 inline auto tree(V a, int lanes) noexcept {
