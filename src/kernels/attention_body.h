@@ -412,11 +412,14 @@ void store_keys(uint64_t kv_heads, uint64_t n, uint64_t slot, uint64_t count, co
       for (uint64_t j = 0; j < count; ++j) {
         Value part[16];
         narrow(part, load_part(k + j * stride + i, m), inverse[j]);
-        for (uint64_t e = 0; e < m; ++e) turned[e][j] = part[e];
+        if (count == 16) {
+          for (uint64_t e = 0; e < 16; ++e) turned[e][j] = part[e];
+        } else {
+          for (uint64_t e = 0; e < m; ++e) to[(i + e) * 16 + lane + j] = part[e];
+        }
       }
-      for (uint64_t e = 0; e < m; ++e) {
-        for (uint64_t j = 0; j < count; ++j) to[(i + e) * 16 + lane + j] = turned[e][j];
-      }
+      if (count < 16) continue;
+      for (uint64_t e = 0; e < m; ++e) __builtin_memcpy(to + (i + e) * 16, turned[e], sizeof turned[e]);
     }
   }
 }

@@ -36,13 +36,17 @@ void multiply(const IntegerJob& job) {
   for (uint64_t at = 0, turn = 0; at < job.count; at += kBlockRows, turn ^= 1) {
     const Block& block = blocks[turn];
     fill_block(job, at + kBlockRows < job.count ? at + kBlockRows : at, blocks[turn ^ 1]);
-    group_scales(w, block, scales, 16);
+    if constexpr (!kTiles<W>) group_scales(w, block, scales, 16);
     zf acc[T];
 #pragma GCC unroll 8
     for (uint32_t t = 0; t < T; ++t) acc[t] = _mm512_setzero_ps();
     for_groups<W>(
         w, block, stage, scales, 16, [&](uint64_t g, const zi* quad) __attribute__((always_inline)) {
           prefetch_group<W>(blocks[turn ^ 1], g);
+          // Scales that lie among the codes are collected while these are in the cache.
+          if constexpr (kTiles<W>) {
+            if (g % 16 == 0) tile_scales<W>(block, g, w.groups - g < 16 ? w.groups : g + 16, scales, 16);
+          }
           const uint8_t* token = job.activations + 40 * T * g;
           const zf scale = W == Weights::Q8 ? _mm512_setzero_ps() : _mm512_load_ps(scales + 16 * g);
           const auto at_token = [&](uint32_t k, uint32_t t) __attribute__((always_inline)) {

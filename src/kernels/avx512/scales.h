@@ -87,21 +87,35 @@ __attribute__((noinline)) void half_scales(const Block& block, uint64_t first, u
   }
 }
 
-/// Tiles of W.
 template <Weights W>
-__attribute__((noinline)) void tile_scales(const Block& block, uint64_t groups, float* out, uint64_t stride) {
+inline constexpr bool kTiles = W == Weights::Q4Tiled || W == Weights::Q1t;
+
+/// Tiles of W, groups [first, last).
+template <Weights W>
+__attribute__((noinline)) void tile_scales(const Block& block, uint64_t first, uint64_t last, float* out,
+                                           uint64_t stride) {
   constexpr uint64_t kTile = kStepBytes<W> / 4;
-  for (uint64_t g = 0; g < groups; g += 4) {
-    const uint64_t n = groups - g < 4 ? groups - g : 4;
-    const __mmask64 have = first_bytes(kTile * n < 64 ? kTile * n : 3 * kTile + 2);
+  RowPointers codes = block.codes;
+  for (uint64_t g = first; g < last; g += 4) {
+    const uint64_t n = last - g < 4 ? last - g : 4;
+    asm("" : "+r"(codes));  // the addresses stay in memory: sixteen are more than the registers hold
     zi s[2];
-    zf scale[4];
+    if (n == 4 && kTile * 4 >= 64) {
 #pragma GCC unroll 16
-    for (uint32_t r = 0; r < kBlockRows; ++r) {
-      collect_scales<W>(_mm512_maskz_loadu_epi8(have, block.codes[r] + kTile * g), r, s);
+      for (uint32_t r = 0; r < kBlockRows; ++r) collect_scales<W>(load_bytes(codes[r] + kTile * g), r, s);
+    } else {
+      const __mmask64 have = first_bytes(kTile * n < 64 ? kTile * n : 3 * kTile + 2);
+#pragma GCC unroll 16
+      for (uint32_t r = 0; r < kBlockRows; ++r) {
+        collect_scales<W>(_mm512_maskz_loadu_epi8(have, codes[r] + kTile * g), r, s);
+      }
     }
+    zf scale[4];
     order_scales(s, scale);
-    for (uint64_t i = 0; i < n; ++i) _mm512_store_ps(out + (g + i) * stride, scale[i]);
+#pragma GCC unroll 4
+    for (uint32_t i = 0; i < 4; ++i) {
+      if (i < n) _mm512_store_ps(out + (g + i) * stride, scale[i]);
+    }
   }
 }
 
@@ -122,10 +136,10 @@ CORTIQ_INLINE void group_scales(const Planes& w, const Block& block, float* out,
       break;
     }
     case Weights::Q4Tiled:
-      tile_scales<Weights::Q4Tiled>(block, w.groups, out, stride);
+      tile_scales<Weights::Q4Tiled>(block, 0, w.groups, out, stride);
       break;
     case Weights::Q1t:
-      tile_scales<Weights::Q1t>(block, w.groups, out, stride);
+      tile_scales<Weights::Q1t>(block, 0, w.groups, out, stride);
       break;
   }
 }
