@@ -16,7 +16,16 @@ inline double now() {
 
 /// Does int8 multiply-adds with what a level has for them, and says how many.
 inline double multiply_adds(Isa isa, int rounds) {
-  return (isa == Isa::Avx512Vnni ? multiply_avx512vnni : isa == Isa::Avx512 ? multiply_avx512 : multiply_avx2)(rounds);
+  switch (isa) {
+    case Isa::Avx512Vnni:
+      return multiply_avx512vnni(rounds);
+    case Isa::Avx512:
+      return multiply_avx512(rounds);
+    case Isa::AvxVnni:
+      return multiply_avxvnni(rounds);
+    default:
+      return multiply_avx2(rounds);
+  }
 }
 
 /// What this machine can do at best with a pool's threads: the best of a few passes of each probe.

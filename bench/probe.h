@@ -10,6 +10,7 @@ int64_t read_avx512(const uint8_t* data, size_t bytes);
 
 /// Returns the number of multiply-adds done.
 double multiply_avx2(int rounds);
+double multiply_avxvnni(int rounds);
 double multiply_avx512(int rounds);
 double multiply_avx512vnni(int rounds);
 

@@ -33,6 +33,8 @@ std::vector<Isa> detect() {
   const bool avx = (state & 6) == 6 && has(c1, 28);
   if (!avx || !has(c1, 12) || !has(c1, 29) || !has(b7, 5) || !has(b7, 8)) return found;  // FMA, F16C, AVX2, BMI2
   found.push_back(Isa::Avx2);
+  unsigned a71, b71, c71, d71;
+  if (a >= 1 && __get_cpuid_count(7, 1, &a71, &b71, &c71, &d71) && has(a71, 4)) found.push_back(Isa::AvxVnni);
   const bool zmm = (state & 0xE6) == 0xE6;
   if (!zmm || !has(b7, 16) || !has(b7, 17) || !has(b7, 30) || !has(b7, 31)) return found;  // F, DQ, BW, VL
   found.push_back(Isa::Avx512);
@@ -48,7 +50,7 @@ std::vector<Isa> detect() {
 std::vector<Isa> detect() { return {Isa::Scalar}; }
 #endif
 
-constexpr Isa kLevels[] = {Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Avx512Vnni, Isa::Neon};
+constexpr Isa kLevels[] = {Isa::Scalar, Isa::Avx2, Isa::AvxVnni, Isa::Avx512, Isa::Avx512Vnni, Isa::Neon};
 
 Isa choose() {
   const char* wish = std::getenv("CORTIQ_ISA");
@@ -61,7 +63,8 @@ Isa choose() {
     fail(ErrorKind::Usage, "CORTIQ_ISA={}: this processor lacks it; the best it has is {}", wish,
          name(available_isas().back()));
   }
-  fail(ErrorKind::Usage, "CORTIQ_ISA={}: unknown; use scalar, avx2, avx512bw, avx512 or neon", printable(wish, 40));
+  fail(ErrorKind::Usage, "CORTIQ_ISA={}: unknown; use scalar, avx2, avxvnni, avx512bw, avx512 or neon",
+       printable(wish, 40));
 }
 
 }  // namespace
@@ -72,6 +75,8 @@ std::string_view name(Isa isa) noexcept {
       return "scalar";
     case Isa::Avx2:
       return "avx2";
+    case Isa::AvxVnni:
+      return "avxvnni";
     case Isa::Avx512:
       return "avx512bw";
     case Isa::Avx512Vnni:

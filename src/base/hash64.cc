@@ -44,7 +44,7 @@ using Fold = uint64_t (*)(const uint8_t*, uint64_t, uint64_t) noexcept;
 Fold choose_fold() {
 #if defined(__x86_64__)
   if (active_isa() >= Isa::Avx512) return hash64_fold_avx512;
-  if (active_isa() == Isa::Avx2) return hash64_fold_avx2;
+  if (active_isa() >= Isa::Avx2) return hash64_fold_avx2;
 #endif
   return hash64_fold_scalar;
 }

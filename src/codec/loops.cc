@@ -8,7 +8,7 @@ namespace {
 const Loops& choose() {
 #if defined(__x86_64__)
   if (active_isa() >= Isa::Avx512) return loops_avx512();
-  if (active_isa() == Isa::Avx2) return loops_avx2();
+  if (active_isa() >= Isa::Avx2) return loops_avx2();
 #endif
   return loops_scalar();
 }

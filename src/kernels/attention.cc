@@ -128,7 +128,7 @@ void clear_dead_heads(std::span<const AttentionRow> rows) noexcept {
 const AttentionKernels& attention_kernels(Isa isa) noexcept {
 #if defined(__x86_64__)
   if (isa >= Isa::Avx512) return attention_avx512();
-  if (isa == Isa::Avx2) return attention_avx2();
+  if (isa >= Isa::Avx2) return attention_avx2();
 #elif defined(__aarch64__)
   if (isa == Isa::Neon) return attention_neon();
 #endif

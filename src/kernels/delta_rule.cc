@@ -12,7 +12,7 @@ static_assert(kDeltaChunk == kDeltaRows);
 const DeltaKernels& delta_kernels(Isa isa) noexcept {
 #if defined(__x86_64__)
   if (isa >= Isa::Avx512) return delta_avx512();
-  if (isa == Isa::Avx2) return delta_avx2();
+  if (isa >= Isa::Avx2) return delta_avx2();
 #elif defined(__aarch64__)
   if (isa == Isa::Neon) return delta_neon();
 #endif

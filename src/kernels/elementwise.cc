@@ -15,7 +15,7 @@ const ElementwiseKernels& active() noexcept {
 const ElementwiseKernels& elementwise_kernels(Isa isa) noexcept {
 #if defined(__x86_64__)
   if (isa >= Isa::Avx512) return elementwise_avx512();
-  if (isa == Isa::Avx2) return elementwise_avx2();
+  if (isa >= Isa::Avx2) return elementwise_avx2();
 #elif defined(__aarch64__)
   if (isa == Isa::Neon) return elementwise_neon();
 #endif

@@ -325,6 +325,7 @@ const KernelTable& kernels_for(Isa isa) noexcept {
 #if defined(__x86_64__)
   if (isa == Isa::Avx512Vnni) return kAvx512VnniKernels;
   if (isa == Isa::Avx512) return kAvx512Kernels;
+  if (isa == Isa::AvxVnni) return kAvxVnniKernels;
   if (isa == Isa::Avx2) return kAvx2Kernels;
 #elif defined(__aarch64__)
   if (isa == Isa::Neon) return kNeonKernels;

@@ -15,6 +15,11 @@ inline constexpr uint32_t kGroupBytes = W == Weights::Q8        ? 32
 template <Weights W>
 inline constexpr bool kNibbles = W == Weights::Q4Tiled || W == Weights::Q4Block || W == Weights::Q4tp;
 
+/// Dtypes whose scales lie among the codes, at the beginning of every group. Of a single token's rows they are gathered
+/// a stretch at a time, just before its codes are used: alone they would fetch all of a block's lines from memory.
+template <Weights W>
+inline constexpr bool kTiles = W == Weights::Q4Tiled || W == Weights::Q1 || W == Weights::Q1t;
+
 inline constexpr uint64_t kStageGroups = 16;                   ///< staged at a time: 512 columns
 inline constexpr uint64_t kStageRow = 32 * kStageGroups + 16;  ///< values of a row, with room for the overhang
 
@@ -61,10 +66,14 @@ CORTIQ_INLINE void for_bits(uint32_t bits, Visit visit) {
   }
 }
 
+/// What gathers the scales of tiles: those of groups [first, last) of `rows` rows from `row` on.
+using TileScales = void (*)(const Block& block, uint32_t row, uint32_t rows, uint64_t tile_bytes, uint64_t first,
+                            uint64_t last, float* out);
+
 /// All scales of a block as f32 [group][16]; Q8 has none. HALVES: a plane of halves; RUNGS: ladders and codes; TILES:
 /// at the beginning of every tile of so many bytes.
 template <void (*HALVES)(const Planes&, const Block&, float*), void (*RUNGS)(const Planes&, const Block&, float*),
-          void (*TILES)(const Planes&, const Block&, uint64_t, float*)>
+          TileScales TILES>
 CORTIQ_INLINE void scales_of_block(const Planes& w, const Block& block, float* out) {
   switch (w.weights) {
     case Weights::Q8:
@@ -77,13 +86,13 @@ CORTIQ_INLINE void scales_of_block(const Planes& w, const Block& block, float* o
       RUNGS(w, block, out);
       break;
     case Weights::Q4Tiled:
-      TILES(w, block, kGroupBytes<Weights::Q4Tiled>, out);
+      TILES(block, 0, kBlockRows, kGroupBytes<Weights::Q4Tiled>, 0, w.groups, out);
       break;
     case Weights::Q1:
-      TILES(w, block, kGroupBytes<Weights::Q1>, out);
+      TILES(block, 0, kBlockRows, kGroupBytes<Weights::Q1>, 0, w.groups, out);
       break;
     case Weights::Q1t:
-      TILES(w, block, kGroupBytes<Weights::Q1t>, out);
+      TILES(block, 0, kBlockRows, kGroupBytes<Weights::Q1t>, 0, w.groups, out);
       break;
   }
 }

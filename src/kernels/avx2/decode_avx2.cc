@@ -1,6 +1,6 @@
 // Rows decoded to f32 for exact mode: the codec's own formulas, eight weights at a time.
-#include "kernels/avx2/kernels.h"
 #include "kernels/avx2/scales.h"
+#include "kernels/avx2/shared.h"
 
 namespace cortiq::kernels::avx2 {
 namespace {

@@ -1,5 +1,5 @@
 // Float matrices: the 16 lanes of the definition are two vectors of eight.
-#include "kernels/avx2/kernels.h"
+#include "kernels/avx2/shared.h"
 #include "kernels/avx2/vectors.h"
 #include "kernels/float_body.h"
 

@@ -84,10 +84,12 @@ __attribute__((noinline)) void rung_scales(const Planes& w, const Block& block, 
   }
 }
 
-__attribute__((noinline)) void tile_scales(const Planes& w, const Block& block, uint64_t tile_bytes, float* out) {
-  for (uint64_t g = 0; g < w.groups; ++g) {
-    _mm256_store_ps(out + g * kBlockRows, gather_halves(block.codes, tile_bytes * g));
-    _mm256_store_ps(out + g * kBlockRows + kLanes, gather_halves(block.codes + kLanes, tile_bytes * g));
+__attribute__((noinline)) void tile_scales(const Block& block, uint32_t row, uint32_t rows, uint64_t tile_bytes,
+                                           uint64_t first, uint64_t last, float* out) {
+  for (const uint32_t end = row + rows; row < end; row += kLanes) {
+    for (uint64_t g = first; g < last; ++g) {
+      _mm256_store_ps(out + g * kBlockRows + row, gather_halves(block.codes + row, tile_bytes * g));
+    }
   }
 }
 

@@ -34,6 +34,15 @@ CORTIQ_INLINE void prefetch(const uint8_t* at) { _mm_prefetch(reinterpret_cast<c
 /// The float step of the definition: acc = fma(float(dot), scale, acc).
 CORTIQ_INLINE yf accumulate(yi dot, yf scale, yf acc) { return _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot), scale, acc); }
 
+/// Sums of products of 16-bit pairs: d + a₀·b₀ + a₁·b₁ a dword.
+CORTIQ_INLINE yi dot_pairs(yi d, yi a, yi b) {
+#if defined(__AVXVNNI__)
+  return _mm256_dpwssd_avx_epi32(d, a, b);
+#else
+  return _mm256_add_epi32(d, _mm256_madd_epi16(a, b));
+#endif
+}
+
 /// Mask of the first n ≤ 8 lanes.
 CORTIQ_INLINE yi first_lanes(uint64_t n) {
   const yi lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);

@@ -1,5 +1,5 @@
 #pragma once
-#include "kernels/avx2/kernels.h"
+#include "kernels/avx2/shared.h"
 #include "kernels/avx512/kernels.h"
 #include "kernels/avx512/vectors.h"
 #include "kernels/overlay.h"

@@ -47,9 +47,10 @@ __attribute__((noinline)) void rung_scales(const Planes& w, const Block& block, 
 }
 
 /// Tiles begin with their scale.
-__attribute__((noinline)) void tile_scales(const Planes& w, const Block& block, uint64_t tile_bytes, float* out) {
-  for (uint64_t g = 0; g < w.groups; ++g) {
-    for (uint32_t row = 0; row < kBlockRows; row += kLanes) {
+__attribute__((noinline)) void tile_scales(const Block& block, uint32_t row, uint32_t rows, uint64_t tile_bytes,
+                                           uint64_t first, uint64_t last, float* out) {
+  for (const uint32_t end = row + rows; row < end; row += kLanes) {
+    for (uint64_t g = first; g < last; ++g) {
       uint16_t halves[kLanes];
       for (uint32_t r = 0; r < kLanes; ++r) halves[r] = load<uint16_t>(block.codes[row + r] + tile_bytes * g);
       vst1q_f32(out + g * kBlockRows + row, widen_halves(vld1_u16(halves)));

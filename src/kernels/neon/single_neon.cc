@@ -14,11 +14,12 @@ struct Sums {
 };
 
 template <Weights W>
-Sums multiply_rows(const Planes& w, const Block& block, uint32_t row, const uint8_t* token, const float* scales,
+Sums multiply_rows(const Planes& w, const Block& block, uint32_t row, const uint8_t* token, float* scales,
                    int8_t* stage) {
   Sums acc = {vdupq_n_f32(0), vdupq_n_f32(0)};
   for (uint64_t first = 0; first < w.groups; first += kStageGroups) {
     const uint64_t last = first + kStageGroups < w.groups ? first + kStageGroups : w.groups;
+    if constexpr (kTiles<W>) tile_scales(block, row, kRows, kGroupBytes<W>, first, last, scales);
     fill_stage<W>(block, row, kRows, first, last, stage);
     for (uint64_t g = first; g < last; ++g) {
       const uint8_t* at = token + kTokenGroupBytes * g;
@@ -61,7 +62,7 @@ void multiply(const IntegerJob& job) {
   Block block;
   for (uint64_t at = 0; at < job.count; at += kBlockRows) {
     fill_block(job, at, block);
-    group_scales(w, block, scales);
+    if constexpr (!kTiles<W>) group_scales(w, block, scales);
     for (uint32_t row = 0; row < block.rows; row += kRows) {
       const Sums sums = multiply_rows<W>(w, block, row, job.activations, scales, stage);
       float* y = job.y + at + row;

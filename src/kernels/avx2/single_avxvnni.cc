@@ -1,0 +1,1 @@
+#include "kernels/avx2/single_body.h"
