@@ -7,7 +7,6 @@
 namespace cortiq::kernels::CORTIQ_LEVEL {
 namespace {
 
-constexpr uint64_t kAhead = 512;       // bytes ahead in each row that are asked for
 constexpr uint64_t kScalesAtOnce = 8;  // groups whose scales are gathered together
 
 /// Eight rows' partial sums, eight each → one vector of eight sums.
@@ -43,8 +42,8 @@ CORTIQ_INLINE yi dot_nibbles(yi low, yi even, yi high, yi odd) {
 }
 #endif
 
-/// Rows [row, row + 8) of Q8.
-yf multiply_bytes(const Planes& w, const Block& block, uint32_t row, const uint8_t* token) {
+/// Rows [row, row + 8) of Q8. Of the eight rows `next`, which come then, the same places are asked for.
+yf multiply_bytes(const Planes& w, const Block& block, uint32_t row, RowPointers next, const uint8_t* token) {
   yf acc = _mm256_setzero_ps();
   for (uint64_t g = 0; g < w.groups; ++g) {
     const uint8_t* x_at = token + g / 2 * kPairBytes;
@@ -56,7 +55,7 @@ yf multiply_bytes(const Planes& w, const Block& block, uint32_t row, const uint8
       yi v;
       if (32 * g + 32 <= w.cols) {
         v = load_bytes(at);
-        if (g % 2 == 0) prefetch(at + kAhead);
+        if (g % 2 == 0) prefetch(next[r] + 32 * g);
       } else {
         alignas(32) uint8_t rest[32] = {};
         __builtin_memcpy(rest, at, w.cols - 32 * g);
@@ -80,7 +79,8 @@ CORTIQ_INLINE yi reduce_small(const yi* d) {
 }
 
 template <Weights W>
-yf multiply_nibbles(const Planes& w, const Block& block, uint32_t row, const uint8_t* token, float* scales) {
+yf multiply_nibbles(const Planes& w, const Block& block, uint32_t row, RowPointers next, const uint8_t* token,
+                    float* scales) {
   const yi nibble = _mm256_set1_epi8(15);
   yf acc = _mm256_setzero_ps();
   for (uint64_t g = 0; g < w.groups; g += 2, token += kPairBytes) {
@@ -95,7 +95,7 @@ yf multiply_nibbles(const Planes& w, const Block& block, uint32_t row, const uin
     for (uint32_t r = 0; r < kLanes; ++r) {
       const uint8_t* at = block.codes[row + r] + kGroupBytes<W> * g + (W == Weights::Q4Tiled ? 2 : 0);
       const yi v = join(load_half_vector(at), load_half_vector(both ? at + kGroupBytes<W> : at));
-      if (g % 4 == 0) prefetch(at + kAhead);
+      prefetch(next[r] + kGroupBytes<W> * g);
       d[r] = dot_nibbles(_mm256_and_si256(v, nibble), even, _mm256_and_si256(_mm256_srli_epi16(v, 4), nibble), odd);
     }
     const yi a = reduce_small(d), b = reduce_small(d + 4);
@@ -111,23 +111,22 @@ yf multiply_nibbles(const Planes& w, const Block& block, uint32_t row, const uin
   return acc;
 }
 
-/// Asks for the next stretch of groups, from `first` on, of eight rows.
+/// Asks for the same stretch of groups of the eight rows that come then.
 template <Weights W>
-CORTIQ_INLINE void prefetch_rows(const Block& block, uint32_t row, uint64_t first) {
-  for (uint32_t r = row; r < row + kLanes; ++r) {
-    const uint64_t group_bytes = W == Weights::Vbit ? 4u * block.bits[r] : kGroupBytes<W>;
-    const uint8_t* at = block.codes[r] + first * group_bytes;
-    for (uint64_t line = 0; line < kStageGroups * group_bytes; line += 64) prefetch(at + line);
+CORTIQ_INLINE void prefetch_rows(RowPointers next, const uint8_t* bits, uint64_t first, uint64_t last) {
+  for (uint32_t r = 0; r < kLanes; ++r) {
+    const uint64_t group_bytes = W == Weights::Vbit ? 4u * bits[r] : kGroupBytes<W>;
+    for (uint64_t at = first * group_bytes; at < last * group_bytes; at += 64) prefetch(next[r] + at);
   }
 }
 
 template <Weights W>
-yf multiply_staged(const Planes& w, const Block& block, uint32_t row, const uint8_t* token, float* scales,
-                   int16_t* stage) {
+yf multiply_staged(const Planes& w, const Block& block, uint32_t row, RowPointers next, const uint8_t* token,
+                   float* scales, int16_t* stage) {
   yf acc = _mm256_setzero_ps();
   for (uint64_t first = 0; first < w.groups; first += kStageGroups) {
     const uint64_t last = first + kStageGroups < w.groups ? first + kStageGroups : w.groups;
-    prefetch_rows<W>(block, row, last);
+    prefetch_rows<W>(next, block.bits + row, first, last);
     if constexpr (kTiles<W>) tile_scales(block, row, kLanes, kGroupBytes<W>, first, last, scales);
     fill_stage<W>(w, block, row, kLanes, first, last, stage);
     for (uint64_t g = first; g < last; ++g) {
@@ -151,18 +150,21 @@ void multiply(const IntegerJob& job) {
   const Planes& w = *job.weight;
   float* scales = reinterpret_cast<float*>(job.scratch);
   int16_t* stage = reinterpret_cast<int16_t*>(scales + kBlockRows * w.groups);
-  Block block;
-  for (uint64_t at = 0; at < job.count; at += kBlockRows) {
-    fill_block(job, at, block);
+  Block blocks[2];
+  fill_block(job, 0, blocks[0]);
+  for (uint64_t at = 0, turn = 0; at < job.count; at += kBlockRows, turn ^= 1) {
+    const Block& block = blocks[turn];
+    fill_block(job, at + kBlockRows < job.count ? at + kBlockRows : at, blocks[turn ^ 1]);
     if constexpr (!kTiles<W>) group_scales(w, block, scales);
     for (uint32_t row = 0; row < block.rows; row += kLanes) {
+      const RowPointers next = row + kLanes < block.rows ? block.codes + row + kLanes : blocks[turn ^ 1].codes;
       yf acc;
       if constexpr (W == Weights::Q8) {
-        acc = multiply_bytes(w, block, row, job.activations);
+        acc = multiply_bytes(w, block, row, next, job.activations);
       } else if constexpr (kNibbles<W>) {
-        acc = multiply_nibbles<W>(w, block, row, job.activations, scales);
+        acc = multiply_nibbles<W>(w, block, row, next, job.activations, scales);
       } else {
-        acc = multiply_staged<W>(w, block, row, job.activations, scales, stage);
+        acc = multiply_staged<W>(w, block, row, next, job.activations, scales, stage);
       }
       store_outputs(job.y + at + row, block.rows - row, acc);
     }

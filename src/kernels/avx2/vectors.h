@@ -12,6 +12,9 @@
 namespace cortiq::kernels {
 namespace {
 
+/// Addresses of the rows of a block.
+using RowPointers = const uint8_t* const*;
+
 using yi = __m256i;
 using yf = __m256;
 

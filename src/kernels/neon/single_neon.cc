@@ -7,15 +7,15 @@ namespace cortiq::kernels::neon {
 namespace {
 
 constexpr uint32_t kRows = 2 * kLanes;
-constexpr uint64_t kAhead = 512;  // bytes ahead in each row that are asked for
 
 struct Sums {
   float32x4_t low, high;
 };
 
+// Of the eight rows `next`, which come then, the same places are asked for.
 template <Weights W>
-Sums multiply_rows(const Planes& w, const Block& block, uint32_t row, const uint8_t* token, float* scales,
-                   int8_t* stage) {
+Sums multiply_rows(const Planes& w, const Block& block, uint32_t row, const uint8_t* const* next, const uint8_t* token,
+                   float* scales, int8_t* stage) {
   Sums acc = {vdupq_n_f32(0), vdupq_n_f32(0)};
   for (uint64_t first = 0; first < w.groups; first += kStageGroups) {
     const uint64_t last = first + kStageGroups < w.groups ? first + kStageGroups : w.groups;
@@ -30,7 +30,7 @@ Sums multiply_rows(const Planes& w, const Block& block, uint32_t row, const uint
       for (uint32_t r = 0; r < kRows; ++r) {
         const Codes codes = group_codes<W>(w, block, row + r, g, stage + kStageRow * r + 32 * (g - first));
         d[r] = vdotq_s32(vdotq_s32(vdupq_n_s32(0), codes.first, x0), codes.second, x1);
-        if constexpr (!kStaged<W>) __builtin_prefetch(block.codes[row + r] + kGroupBytes<W> * g + kAhead);
+        if constexpr (!kStaged<W>) __builtin_prefetch(next[r] + kGroupBytes<W> * g);
       }
       int32x4_t low = vpaddq_s32(vpaddq_s32(d[0], d[1]), vpaddq_s32(d[2], d[3]));
       int32x4_t high = vpaddq_s32(vpaddq_s32(d[4], d[5]), vpaddq_s32(d[6], d[7]));
@@ -59,12 +59,15 @@ void multiply(const IntegerJob& job) {
   const Planes& w = *job.weight;
   float* scales = reinterpret_cast<float*>(job.scratch);
   int8_t* stage = reinterpret_cast<int8_t*>(scales + kBlockRows * w.groups);
-  Block block;
-  for (uint64_t at = 0; at < job.count; at += kBlockRows) {
-    fill_block(job, at, block);
+  Block blocks[2];
+  fill_block(job, 0, blocks[0]);
+  for (uint64_t at = 0, turn = 0; at < job.count; at += kBlockRows, turn ^= 1) {
+    const Block& block = blocks[turn];
+    fill_block(job, at + kBlockRows < job.count ? at + kBlockRows : at, blocks[turn ^ 1]);
     if constexpr (!kTiles<W>) group_scales(w, block, scales);
     for (uint32_t row = 0; row < block.rows; row += kRows) {
-      const Sums sums = multiply_rows<W>(w, block, row, job.activations, scales, stage);
+      const uint8_t* const* next = row + kRows < block.rows ? block.codes + row + kRows : blocks[turn ^ 1].codes;
+      const Sums sums = multiply_rows<W>(w, block, row, next, job.activations, scales, stage);
       float* y = job.y + at + row;
       const uint32_t rows = block.rows - row;
       store_outputs(y, rows, sums.low);
