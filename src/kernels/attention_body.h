@@ -261,9 +261,13 @@ void attend_block(const AttentionTask& task, uint64_t block, Span next, const Sp
     for (uint64_t j = seen.from; j < seen.to; ++j) widen_row(values.at + j * n, n, room.rows + j * width);
   }
   ahead = ahead_in<Value>(task, task.k_pages[next.from == next.to ? block : block + 1], next);
+  const bool last_block = next.from == next.to;
   for (uint32_t i = 0; i < count; i += 4) {
     const uint32_t some = count - i < 4 ? count - i : 4;
     float* o = room.o + i * width;
+    for (uint32_t k = i; last_block && k < i + some; ++k) {
+      for (uint64_t d = 0; d < n; d += 16) __builtin_prefetch(task.queries[k].out + d, 1, 2);
+    }
     if (direct) {
       add_values(room.scores + i * kKvPage, spans + i, some, values.at, n, width, o, ahead);
     } else {

@@ -13,7 +13,7 @@ struct AttentionQuery {
   uint64_t first, last;  ///< positions it sees, both included
 };
 
-inline constexpr uint32_t kAttentionQueries = 64;    ///< in a task at most: their rows and 64 keys stay in L2
+inline constexpr uint32_t kAttentionQueries = 128;   ///< in a task at most: their rows and 64 keys stay in L2
 inline constexpr uint64_t kAttentionSegment = 1024;  ///< positions (decisions 4)
 inline constexpr uint64_t padded_head(uint64_t head_dim) noexcept { return (head_dim + 15) / 16 * 16; }
 

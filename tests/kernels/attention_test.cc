@@ -159,11 +159,12 @@ TEST(Attention, instruction_sets_threads_and_batches_give_the_scalar_bits) {
         const Cache cache(g, positions, positions + window);
         if (g.heads > 6 && positions > 1500) continue;  // the scalar kernel is slow
         // More rows than a task takes, where that costs little.
-        Rows rows(g, cache, g.heads <= 3 ? 67 : 6, window, 3);
+        constexpr uint64_t kMany = kAttentionQueries + 3;
+        Rows rows(g, cache, g.heads == 1 && positions > kMany ? kMany : 6, window, 3);
         const std::vector<float> want = run(rows.rows, rows.out, Isa::Scalar, 1, 1);
         for (const Isa isa : vector_isas()) {
           for (const size_t threads : {1u, 3u}) {
-            for (const size_t batch : {1u, 3u, 67u}) {
+            for (const size_t batch : {size_t{1}, size_t{3}, size_t{kMany}}) {
               ASSERT_TRUE(same(want, run(rows.rows, rows.out, isa, threads, batch)))
                   << name(isa) << ", " << threads << " threads, batches of " << batch << ", " << g.heads << " heads of "
                   << g.head_dim << ", " << positions << " positions, window " << window;
