@@ -57,9 +57,9 @@ CORTIQ_INLINE yi bytes_of(const Group& group) {
 
 void store_single(Flavour flavour, const Group& group, uint64_t half, uint8_t* out) {
   const auto put = [](uint8_t* at, yi v) { _mm256_storeu_si256(reinterpret_cast<yi*>(at), v); };
-  if (flavour == Flavour::Q8 || flavour == Flavour::Q4) {
+  if (flavour == Flavour::Q8 || flavour == Flavour::Q4 || flavour == Flavour::Q1) {
     const yi bytes = bytes_of(group);
-    if (flavour == Flavour::Q8) {
+    if (flavour != Flavour::Q4) {
       put(out + 32 * half, bytes);
     } else {
       const yi split = _mm256_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15, 0, 2, 4, 6, 8, 10, 12, 14,
@@ -72,7 +72,7 @@ void store_single(Flavour flavour, const Group& group, uint64_t half, uint8_t* o
     put(out + 64 * half, group.first);
     put(out + 64 * half + 32, group.second);
   }
-  const int32_t start = (flavour == Flavour::Q8 ? -128 : -8) * sum(group);
+  const int32_t start = -(flavour == Flavour::Q8 ? 128 : flavour == Flavour::Q1 ? 1 : 8) * sum(group);
   __builtin_memcpy(out + kStartAt + 4 * half, &start, 4);
   __builtin_memcpy(out + kScaleAt + 4 * half, &group.scale, 4);
 }

@@ -2,11 +2,11 @@
 #include "kernels/avx2/shared.h"
 
 // The AVX2 kernels by file. Activations of a single token: per pair of groups 160 bytes, [128 activations][2 × i32
-// start] [2 × f32 scale]; for Q8 2 × 32 bytes, for Q4 the even, then the odd columns of both groups (16 bytes each),
-// for the others 2 × 32 16-bit integers. Of a tile of T ≥ 2 tokens: per group [16 pairs of 16-bit integers][T] dwords,
-// then T scales; with VNNI [8 quads of bytes][T] dwords, T start values, T scales. A start value is minus an offset
-// times the sum of the activations it belongs to, so that a sum of products with unsigned codes comes out as one with
-// signed codes.
+// start] [2 × f32 scale]; for Q8 and Q1 2 × 32 bytes, for Q4 the even, then the odd columns of both groups (16 bytes
+// each), for the others 2 × 32 16-bit integers. Of a tile of T ≥ 2 tokens: per group [16 pairs of 16-bit integers][T]
+// dwords, then T scales; with VNNI [8 quads of bytes][T] dwords, T start values, T scales. A start value is minus an
+// offset times the sum of the activations it belongs to, so that a sum of products with unsigned codes comes out as one
+// with signed codes.
 //
 // What multiplies integers stands in …_body.h and is compiled for two levels, with AVX-VNNI and without.
 #if defined(__AVXVNNI__)

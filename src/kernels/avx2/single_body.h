@@ -26,16 +26,18 @@ CORTIQ_INLINE yi reduce_rows(const yi* d) {
 // Products of a row's bytes with the activations, four a dword. Q8 without VNNI: |w| unsigned times x with w's sign,
 // exact also for −128.
 #if defined(__AVXVNNI__)
+CORTIQ_INLINE yi dot_unsigned(yi w, yi x) { return _mm256_dpbusd_avx_epi32(_mm256_setzero_si256(), w, x); }
 CORTIQ_INLINE yi dot_signed(yi w, yi x) {  ///< from the start value on
-  return _mm256_dpbusd_avx_epi32(_mm256_setzero_si256(), _mm256_xor_si256(w, _mm256_set1_epi8(-128)), x);
+  return dot_unsigned(_mm256_xor_si256(w, _mm256_set1_epi8(-128)), x);
 }
 CORTIQ_INLINE yi dot_nibbles(yi low, yi even, yi high, yi odd) {
-  return _mm256_dpbusd_avx_epi32(_mm256_dpbusd_avx_epi32(_mm256_setzero_si256(), low, even), high, odd);
+  return _mm256_dpbusd_avx_epi32(dot_unsigned(low, even), high, odd);
 }
 #else
-CORTIQ_INLINE yi dot_signed(yi w, yi x) {
-  return _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w)), _mm256_set1_epi16(1));
+CORTIQ_INLINE yi dot_unsigned(yi w, yi x) {
+  return _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), _mm256_set1_epi16(1));
 }
+CORTIQ_INLINE yi dot_signed(yi w, yi x) { return dot_unsigned(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w)); }
 CORTIQ_INLINE yi dot_nibbles(yi low, yi even, yi high, yi odd) {
   return _mm256_madd_epi16(_mm256_add_epi16(_mm256_maddubs_epi16(low, even), _mm256_maddubs_epi16(high, odd)),
                            _mm256_set1_epi16(1));
@@ -120,6 +122,36 @@ CORTIQ_INLINE void prefetch_rows(RowPointers next, const uint8_t* bits, uint64_t
   }
 }
 
+/// Rows [row, row + 8) of q1: twice the sum of the activations whose bit is set, less the sum of all.
+yf multiply_signs(const Planes& w, const Block& block, uint32_t row, RowPointers next, const uint8_t* token,
+                  float* scales) {
+  constexpr uint32_t kTile = kGroupBytes<Weights::Q1>;
+  const yi spread =
+      _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
+  const yi bit = _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201)), one = _mm256_set1_epi8(1);
+  yf acc = _mm256_setzero_ps();
+  for (uint64_t g = 0; g < w.groups; ++g) {
+    if (g % kStageGroups == 0) {
+      const uint64_t last = w.groups - g < kStageGroups ? w.groups : g + kStageGroups;
+      prefetch_rows<Weights::Q1>(next, nullptr, g, last);
+      tile_scales(block, row, kLanes, kTile, g, last, scales);
+    }
+    const uint8_t* x_at = token + g / 2 * kPairBytes;
+    const yi x = load_bytes(x_at + g % 2 * 32);
+    yi d[8];
+#pragma GCC unroll 8
+    for (uint32_t r = 0; r < kLanes; ++r) {
+      const yi bits = _mm256_shuffle_epi8(broadcast(block.codes[row + r] + kTile * g + 2), spread);
+      d[r] = dot_unsigned(one, _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(bits, bit), bit), x));
+    }
+    const yi set = reduce_rows(d);
+    const yi dot = _mm256_add_epi32(_mm256_add_epi32(set, set), broadcast(x_at + kStartAt + g % 2 * 4));
+    const yf x_scale = broadcast_float(x_at + kScaleAt + g % 2 * 4);
+    acc = accumulate(dot, _mm256_mul_ps(_mm256_load_ps(scales + kBlockRows * g + row), x_scale), acc);
+  }
+  return acc;
+}
+
 template <Weights W>
 yf multiply_staged(const Planes& w, const Block& block, uint32_t row, RowPointers next, const uint8_t* token,
                    float* scales, int16_t* stage) {
@@ -161,6 +193,8 @@ void multiply(const IntegerJob& job) {
       yf acc;
       if constexpr (W == Weights::Q8) {
         acc = multiply_bytes(w, block, row, next, job.activations);
+      } else if constexpr (W == Weights::Q1) {
+        acc = multiply_signs(w, block, row, next, job.activations, scales);
       } else if constexpr (kNibbles<W>) {
         acc = multiply_nibbles<W>(w, block, row, next, job.activations, scales);
       } else {

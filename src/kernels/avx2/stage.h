@@ -37,16 +37,48 @@ CORTIQ_INLINE void stage_ternary(const uint8_t* at, int16_t* out) {
   }
 }
 
-// Eight codes are BITS bytes, most significant bit first.
+// Codes of BITS bits, most significant bit first: of sixteen, code i lies in the two bytes at bit i·BITS, big end
+// first, moved up to the word's end by a product and down to its place.
+template <uint32_t BITS>
+struct CodePlaces {
+  alignas(32) uint8_t bytes[32];
+  alignas(32) int16_t factor[16];
+};
+template <uint32_t BITS>
+constexpr CodePlaces<BITS> code_places() {
+  CodePlaces<BITS> places{};
+  for (uint32_t i = 0; i < 16; ++i) {
+    const uint32_t byte = i * BITS / 8, last = 2 * BITS - 1;  // behind the last byte nothing of a code is left
+    places.bytes[2 * i] = static_cast<uint8_t>(byte < last ? byte + 1 : last);
+    places.bytes[2 * i + 1] = static_cast<uint8_t>(byte);
+    places.factor[i] = static_cast<int16_t>(1u << (i * BITS % 8));
+  }
+  return places;
+}
+template <uint32_t BITS>
+inline constexpr CodePlaces<BITS> kCodePlaces = code_places<BITS>();
+
+template <uint32_t BITS>
+CORTIQ_INLINE yi sixteen_codes(__m128i bytes) {
+  const CodePlaces<BITS>& places = kCodePlaces<BITS>;
+  const yi pairs = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(bytes), load_bytes(places.bytes));
+  const yi codes = _mm256_srli_epi16(_mm256_mullo_epi16(pairs, load_bytes(places.factor)), 16 - BITS);
+  return _mm256_sub_epi16(codes, _mm256_set1_epi16((1 << (BITS - 1)) - 1));
+}
+
 template <uint32_t BITS>
 CORTIQ_INLINE void stage_vbit_row(const uint8_t* at, uint64_t groups, int16_t* out) {
-  const __m128i middle = _mm_set1_epi16((1 << (BITS - 1)) - 1);
-  for (uint64_t i = 0; i < 4 * groups; ++i) {
-    const uint64_t big = load_first<BITS>(at + BITS * i);
-    const uint64_t number = __builtin_bswap64(big) >> (64 - 8 * BITS);
-    const uint64_t bytes = __builtin_bswap64(_pdep_u64(number, ((1ull << BITS) - 1) * 0x0101010101010101ull));
-    const __m128i codes = _mm_cvtepu8_epi16(_mm_cvtsi64_si128(static_cast<int64_t>(bytes)));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + 8 * i), _mm_sub_epi16(codes, middle));
+  const uint8_t* end = at + 4 * BITS * groups;
+  for (uint64_t i = 0; i < 2 * groups; ++i, at += 2 * BITS) {
+    __m128i bytes;
+    if (end - at >= 16) {
+      bytes = load_half_vector(at);
+    } else {  // reading on could leave the file
+      alignas(16) uint8_t last[16] = {};
+      __builtin_memcpy(last, at, 2 * BITS);
+      bytes = load_half_vector(last);
+    }
+    _mm256_storeu_si256(reinterpret_cast<yi*>(out + 16 * i), sixteen_codes<BITS>(bytes));
   }
 }
 
