@@ -17,8 +17,9 @@ class MappedFile {
   virtual ~MappedFile() = default;
   virtual Bytes bytes() const noexcept = 0;
   virtual const std::string& path() const noexcept = 0;
-  /// Tells the system that a range will be read in random order (experts, skills) or soon.
-  enum class Advice { Normal, Random, Sequential, WillNeed, DontNeed };
+  /// Tells the system that a range will be read in random order (experts, skills) or soon. MapIn does now, and in
+  /// larger steps, what the first touch of every page would do: reads what is not in memory yet and maps the pages.
+  enum class Advice { Normal, Random, Sequential, WillNeed, DontNeed, MapIn };
   virtual void advise(uint64_t offset, uint64_t length, Advice advice) const noexcept = 0;
 };
 

@@ -60,6 +60,9 @@ size_t read_some(int fd, const std::string& path, void* to, size_t count) {
   }
 }
 
+// Of Linux 5.14; older headers lack it, and an older kernel refuses it without harm.
+constexpr int kPopulateRead = 22;
+
 // Mappings that the SIGBUS handler knows by address. Fixed storage: the handler may neither lock nor allocate.
 struct Range {
   std::atomic<uintptr_t> begin{0};
@@ -101,7 +104,8 @@ class RealMapping final : public MappedFile {
     if (offset >= size_ || length == 0) return;
     const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
     const uint64_t begin = offset / page * page, end = std::min<uint64_t>(size_, offset + length);
-    constexpr std::array kAdvice{MADV_NORMAL, MADV_RANDOM, MADV_SEQUENTIAL, MADV_WILLNEED, MADV_DONTNEED};
+    constexpr std::array kAdvice{MADV_NORMAL,   MADV_RANDOM,   MADV_SEQUENTIAL,
+                                 MADV_WILLNEED, MADV_DONTNEED, kPopulateRead};
     ::madvise(data_ + begin, end - begin, kAdvice[static_cast<size_t>(advice)]);
   }
 

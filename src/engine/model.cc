@@ -1,10 +1,12 @@
 #include "engine/model.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <unordered_set>
 
 #include "base/error.h"
+#include "base/thread_pool.h"
 #include "engine/block_builder.h"
 #include "engine/overlays.h"
 
@@ -31,7 +33,7 @@ class ModelBuilder {
     mtp();
     refuse_unused_tensors();
     advise();
-    text();
+    text_beside_weights();
     model_->context_ = arch_.max_position_embeddings;
     if (options_.context != 0) model_->context_ = std::min(model_->context_, options_.context);
     model_->attention_scale_ =
@@ -43,6 +45,7 @@ class ModelBuilder {
  private:
   std::string file() const { return model_->set().first().path(); }
   WeightTable& weights() { return model_->weights_; }
+  const WeightTable& weights() const { return model_->weights_; }
 
   void refuse_what_is_not_executed() {
     if (model_->set().first().is_skill_file()) {
@@ -189,6 +192,42 @@ class ModelBuilder {
         model_->set().advise(tensor, MappedFile::Advice::Random);
       }
     }
+  }
+
+  // The tokenizer keeps one processor busy for longer than another needs to map the weights that every first token
+  // reads, so the faults of a first pass cost nothing. Whatever is not mapped by then is left to the pass.
+  void text_beside_weights() {
+    if (!options_.tokenizer || usable_threads() == 1) return text();
+    std::atomic<bool> read{false};
+    ThreadPool(2).run(2, [&](size_t which) {
+      if (which == 1) return map_weights(read);
+      try {
+        text();
+      } catch (...) {
+        read = true;
+        throw;
+      }
+      read = true;
+    });
+  }
+
+  void map_weights(const std::atomic<bool>& stop) const {
+    constexpr uint64_t kStep = uint64_t{8} << 20;
+    for (const cmf::Tensor& tensor : model_->set().tensors()) {
+      if (!every_pass_reads(tensor.name)) continue;
+      const cmf::File& part = *model_->set().files()[tensor.shard];
+      for (uint64_t at = 0; at < tensor.nbytes; at += kStep) {
+        if (stop) return;
+        part.mapping().advise(part.envelope().data.offset + tensor.offset + at, std::min(kStep, tensor.nbytes - at),
+                              MappedFile::Advice::MapIn);
+      }
+    }
+  }
+
+  // False for experts and skills, drafts, and an embedding of which only some rows are looked up.
+  bool every_pass_reads(std::string_view name) const {
+    if (name == "model.embed_tokens.weight") return model_->head_.slot == model_->embedding_.slot;
+    return weights().find_matrix(name) && !is_expert(name) && !name.starts_with("model.mtp.");
   }
 
   void text() {

@@ -113,7 +113,7 @@ RopeTable::RopeTable(const RopeProfile& profile)
 uint64_t RopeTable::positions() const noexcept { return frequency_.empty() ? 0 : cos_.size() / frequency_.size(); }
 
 void RopeTable::reserve(uint64_t wanted) {
-  constexpr uint64_t kBlock = 1024;
+  constexpr uint64_t kBlock = 64;
   const uint64_t from = positions(), to = (wanted + kBlock - 1) / kBlock * kBlock;
   if (wanted <= from || frequency_.empty()) return;
   cos_.reserve(to * frequency_.size());
