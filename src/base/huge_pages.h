@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <vector>
 
 namespace cortiq {
@@ -20,11 +21,35 @@ inline void advise_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] si
 #endif
 }
 
-/// Reserves room for `count` elements of an empty vector, in huge pages when there are many.
+/// Where large blocks begin and end at huge pages, so that all of a table lies in them, not just the middle.
 template <class T>
-void reserve_huge(std::vector<T>& out, size_t count) {
-  out.reserve(count);
-  advise_huge_pages(out.data(), out.capacity() * sizeof(T));
-}
+struct HugeAllocator {
+  using value_type = T;
+
+  HugeAllocator() = default;
+  template <class U>
+  HugeAllocator(const HugeAllocator<U>&) noexcept {}
+
+  T* allocate(size_t count) {
+    if (count > SIZE_MAX / 2 / sizeof(T)) throw std::bad_array_new_length();
+    const size_t bytes = count * sizeof(T);
+    if (bytes < kHugePage / 2) return static_cast<T*>(::operator new(bytes));
+    const size_t whole = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+    void* memory = ::operator new (whole, std::align_val_t{kHugePage});
+    advise_huge_pages(memory, whole);
+    return static_cast<T*>(memory);
+  }
+  void deallocate(T* memory, size_t count) noexcept {
+    if (count * sizeof(T) < kHugePage / 2) return ::operator delete(memory);
+    ::operator delete (memory, std::align_val_t{kHugePage});
+  }
+  friend bool operator==(HugeAllocator, HugeAllocator) noexcept { return true; }
+
+ private:
+  static constexpr size_t kHugePage = size_t{2} << 20;
+};
+
+template <class T>
+using HugeVector = std::vector<T, HugeAllocator<T>>;
 
 }  // namespace cortiq

@@ -1,7 +1,8 @@
 #include "cmf/file.h"
 
+#include <simdjson.h>
+
 #include "base/hash64.h"
-#include "base/utf8.h"
 #include "cmf/directory.h"
 #include "cmf/envelope.h"
 #include "cmf/masks.h"
@@ -90,7 +91,7 @@ const Tensor* File::find(std::string_view name) const noexcept { return names_.f
 
 std::string_view File::tokenizer_json() const {
   const std::string_view text = section(envelope_.vocab).text();
-  if (!valid_utf8(text)) fail(ErrorKind::Parse, "{}: the tokenizer section is not UTF-8", path());
+  if (!simdjson::validate_utf8(text)) fail(ErrorKind::Parse, "{}: the tokenizer section is not UTF-8", path());
   return text;
 }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/huge_pages.h"
 #include "text/unicode.h"
 
 namespace cortiq::text {
@@ -30,7 +29,7 @@ void Bpe::Merges::append(const Merges& next) {
 Bpe::MergeReader::MergeReader(const Vocabulary& vocabulary, size_t prefix, size_t count, std::string where,
                               size_t first)
     : vocabulary_(vocabulary), prefix_(prefix), where_(std::move(where)), first_(first) {
-  reserve_huge(merges_.entries, count);
+  merges_.entries.reserve(count);
   merges_.joints.assign(kJointWords, 0);
 }
 
@@ -39,8 +38,8 @@ void Bpe::MergeReader::add(std::string_view left, std::string_view right) {
     fail(ErrorKind::Parse, "{}/merges/{}: '{}' is shorter than continuing_subword_prefix", where_,
          first_ + merges_.entries.size() + pending_.size(), printable(right, 60));
   }
-  pending_.push_back({left, right, results_.size(), {}});
-  results_.append(left).append(right.substr(prefix_));
+  pending_.push_back({left, right});
+  if (is_next(left, right.substr(prefix_))) pending_.back().result = next_result_++;
   if (!left.empty() && !right.empty()) {
     const size_t bit = joint_bit(code_before(left, left.size()).code, code_at(right, 0).code);
     merges_.joints[bit / 64] |= uint64_t{1} << bit % 64;
@@ -48,33 +47,56 @@ void Bpe::MergeReader::add(std::string_view left, std::string_view right) {
   if (pending_.size() == kBatch) flush();
 }
 
+// Most vocabularies list the results in the order of the merges, so a result usually follows the one before it.
+bool Bpe::MergeReader::is_next(std::string_view left, std::string_view rest) const noexcept {
+  if (next_result_ >= vocabulary_.size()) return false;
+  const std::string_view text = vocabulary_.text_at(next_result_);
+  return text.size() == left.size() + rest.size() && text.starts_with(left) && text.ends_with(rest);
+}
+
+void Bpe::MergeReader::look_up() {
+  for (Lookup& one : lookups_) {
+    one.hash = vocabulary_.hash(one.text);
+    vocabulary_.prefetch(one.hash);
+  }
+  for (const Lookup& one : lookups_) vocabulary_.prefetch_entry(one.hash);
+  for (const Lookup& one : lookups_) vocabulary_.prefetch_text(one.hash);
+  for (Lookup& one : lookups_) one.place = vocabulary_.find_place(one.text, one.hash);
+}
+
 void Bpe::MergeReader::flush() {
-  for (Pending& one : pending_) {
-    const std::string_view result(results_.data() + one.result, one.left.size() + one.right.size() - prefix_);
-    one.hashes[0] = vocabulary_.hash(one.left);
-    one.hashes[1] = vocabulary_.hash(one.right);
-    one.hashes[2] = vocabulary_.hash(result);
-    for (const uint64_t hash : one.hashes) vocabulary_.prefetch(hash);
-  }
+  if (pending_.empty()) return;
+  results_.clear();
+  lookups_.clear();
   for (const Pending& one : pending_) {
-    for (const uint64_t hash : one.hashes) vocabulary_.prefetch_text(hash);
+    if (one.result == kNone) results_.append(one.left).append(one.right.substr(prefix_));
   }
+  std::string_view results = results_;
   for (const Pending& one : pending_) {
-    const std::string_view result(results_.data() + one.result, one.left.size() + one.right.size() - prefix_);
-    const std::string_view texts[] = {one.left, one.right, result};
-    uint32_t ids[3];
-    for (size_t i = 0; i < 3; ++i) {
-      ids[i] = vocabulary_.find(texts[i], one.hashes[i]);
-      if (ids[i] == kNone) {
+    lookups_.push_back({one.left});
+    lookups_.push_back({one.right});
+    if (one.result != kNone) continue;
+    const size_t length = one.left.size() + one.right.size() - prefix_;
+    lookups_.push_back({results.substr(0, length)});
+    results.remove_prefix(length);
+  }
+  look_up();
+  auto next = lookups_.begin();
+  for (const Pending& one : pending_) {
+    const auto place = [&] {
+      const Lookup& found = *next++;
+      if (found.place == kNone) {
         fail(ErrorKind::Parse, "{}/merges/{}: '{}' + '{}': '{}' is not in the vocabulary", where_,
              first_ + merges_.entries.size(), printable(one.left, 60), printable(one.right, 60),
-             printable(texts[i], 60));
+             printable(found.text, 60));
       }
-    }
-    merges_.entries.push_back({ids[0], ids[1], ids[2]});
+      return found.place;
+    };
+    const uint32_t left = place(), right = place(), result = one.result != kNone ? one.result : place();
+    merges_.entries.push_back({vocabulary_.id_at(left), vocabulary_.id_at(right), vocabulary_.id_at(result)});
+    next_result_ = result + 1;
   }
   pending_.clear();
-  results_.clear();
 }
 
 Bpe::Merges Bpe::MergeReader::finish() {

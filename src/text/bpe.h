@@ -21,7 +21,7 @@ class Bpe final : public Model {
   };
   /// Merges as ids, and which characters one of them joins, as a hashed set of bits.
   struct Merges {
-    std::vector<MergeTable::Entry> entries;
+    HugeVector<MergeTable::Entry> entries;
     std::vector<uint64_t> joints;
     void append(const Merges& next);  ///< those that follow in the list
   };
@@ -38,9 +38,15 @@ class Bpe final : public Model {
     friend class Bpe;
     struct Pending {
       std::string_view left, right;
-      size_t result;  // offset in results_, as long as both parts without the prefix
-      uint64_t hashes[3];
+      uint32_t result = Vocabulary::kNone;  // its place in the vocabulary where that is known
     };
+    struct Lookup {
+      std::string_view text;
+      uint64_t hash = 0;
+      uint32_t place = Vocabulary::kNone;
+    };
+    bool is_next(std::string_view left, std::string_view rest) const noexcept;
+    void look_up();
     void flush();
 
     const Vocabulary& vocabulary_;
@@ -48,7 +54,9 @@ class Bpe final : public Model {
     std::string where_;
     size_t first_;
     std::vector<Pending> pending_;
-    std::string results_;
+    std::vector<Lookup> lookups_;
+    std::string results_;       // texts of pending results whose places are not known
+    uint32_t next_result_ = 0;  // the place where the next result is expected
     Merges merges_;
   };
 

@@ -1,7 +1,6 @@
 #pragma once
 #include <cstdint>
 #include <utility>
-#include <vector>
 
 #include "base/huge_pages.h"
 #include "text/string_hash.h"
@@ -22,11 +21,10 @@ class MergeTable {
   MergeTable() = default;
 
   /// Of equal pairs the last counts, as it does in the genuine library's map.
-  explicit MergeTable(std::vector<Entry> merges) : merges_(std::move(merges)) {
+  explicit MergeTable(HugeVector<Entry> merges) : merges_(std::move(merges)) {
     size_t size = 16;
     while (size < merges_.size() * 2) size *= 2;
-    reserve_huge(slots_, size);
-    slots_.resize(size, kFree);
+    slots_.assign(size, kFree);
     mask_ = size - 1;
     constexpr size_t kAhead = 16;
     for (size_t i = 0; i < merges_.size(); ++i) {
@@ -55,8 +53,8 @@ class MergeTable {
   }
 
   uint64_t seed_ = hash_seed();
-  std::vector<Entry> merges_;
-  std::vector<uint32_t> slots_;  // a merge's place in the list
+  HugeVector<Entry> merges_;
+  HugeVector<uint32_t> slots_;  // a merge's place in the list
   size_t mask_ = 0;
 };
 

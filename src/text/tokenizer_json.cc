@@ -2,6 +2,7 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <set>
 
@@ -80,7 +81,8 @@ Json to_json(dom::element value, const std::string& path, int depth = 0) {
 
 class ModelReader {
  public:
-  explicit ModelReader(std::string path) : path_(std::move(path)) {}
+  /// `size`: bytes of the whole file.
+  ModelReader(std::string path, size_t size) : path_(std::move(path)), size_(size) {}
 
   std::unique_ptr<Model> read(dom::object model) {
     std::optional<dom::element> vocabulary, merges;
@@ -110,13 +112,7 @@ class ModelReader {
  private:
   void read_vocabulary(dom::element value) {
     const std::string path = path_ + "/vocab";
-    if (value.is_object()) {
-      size_t count = 0, bytes = 0;
-      for (const auto& [token, id] : dom::object(value)) ++count, bytes += token.size();
-      vocabulary_.reserve(count, bytes);
-      for (const auto& [token, id] : dom::object(value)) vocabulary_.set(token, checked_id(id, path, token));
-      return;
-    }
+    if (value.is_object()) return read_tokens(dom::object(value), path);
     if (!value.is_array()) fail(ErrorKind::Parse, "{}: neither an object nor an array", path);
     is_list_ = true;
     pieces_.vocabulary.reserve(dom::array(value).size(), 8 * dom::array(value).size());
@@ -130,6 +126,27 @@ class ModelReader {
       }
       pieces_.add(piece, score);
     }
+  }
+
+  // The memory of some tokens ahead is on its way while one is entered.
+  void read_tokens(dom::object tokens, const std::string& path) {
+    struct Token {
+      std::string_view text;
+      uint64_t hash;
+      uint32_t id;
+    };
+    constexpr size_t kAhead = 16;
+    std::array<Token, kAhead> ahead{};
+    const auto enter = [&](const Token& token) { vocabulary_.set(token.text, token.id, token.hash); };
+    vocabulary_.reserve(tokens.size(), size_);
+    size_t count = 0;
+    for (const auto& [text, id] : tokens) {
+      Token& place = ahead[count % kAhead];
+      if (count++ >= kAhead) enter(place);
+      place = {text, vocabulary_.hash(text), checked_id(id, path, text)};
+      vocabulary_.prefetch(place.hash);
+    }
+    for (size_t i = count - std::min(count, kAhead); i < count; ++i) enter(ahead[i % kAhead]);
   }
 
   // Every merge looks three texts up in a large vocabulary and waits for memory: parts of the list go side by side.
@@ -237,6 +254,7 @@ class ModelReader {
   }
 
   std::string path_;
+  size_t size_;
   Json settings_ = Json::object();
   Vocabulary vocabulary_;
   Unigram::Pieces pieces_;
@@ -280,8 +298,8 @@ constexpr std::string_view kSmallParts[] = {"normalizer", "pre_tokenizer", "post
 
 // A vocabulary of 150,000 tokens is 11 MB of text and makes as much again of tape, strings and places: most of the time
 // to read it would go into faults of small pages.
-dom::element parse_in_huge_pages(dom::parser& parser, std::string_view json, std::vector<char>& padded) {
-  reserve_huge(padded, json.size() + simdjson::SIMDJSON_PADDING);
+dom::element parse_in_huge_pages(dom::parser& parser, std::string_view json, HugeVector<char>& padded) {
+  padded.reserve(json.size() + simdjson::SIMDJSON_PADDING);
   padded.assign(json.begin(), json.end());
   padded.resize(json.size() + simdjson::SIMDJSON_PADDING);
   if (json.size() > parser.capacity()) {
@@ -299,7 +317,7 @@ dom::element parse_in_huge_pages(dom::parser& parser, std::string_view json, std
 std::shared_ptr<const Tokenizer> read(std::string_view json, std::string_view what) {
   const std::string root = std::string(what) + ": ";
   dom::parser parser;
-  std::vector<char> padded;
+  HugeVector<char> padded;
   const dom::element document = parse_in_huge_pages(parser, json, padded);
   if (!document.is_object()) fail(ErrorKind::Parse, "{}not an object", root);
   TokenizerParts parts;
@@ -319,7 +337,7 @@ std::shared_ptr<const Tokenizer> read(std::string_view json, std::string_view wh
     }
   }
   if (!model) fail(ErrorKind::Parse, "{}the member 'model' is missing", root);
-  parts.model = ModelReader(root + "/model").read(*model);
+  parts.model = ModelReader(root + "/model", json.size()).read(*model);
   const auto with = [&](const char* key, auto parse) {
     if (small.contains(key) && !small[key].is_null()) parse(small[key], root + "/" + key);
   };

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/huge_pages.h"
 #include "text/string_hash.h"
 
 namespace cortiq::text {
@@ -19,28 +20,40 @@ class Vocabulary {
   void reserve(size_t count, size_t bytes);
 
   /// Sets the id of a token; one that is there already gets the new id.
-  void set(std::string_view token, uint32_t id);
+  void set(std::string_view token, uint32_t id) { set(token, id, hash(token)); }
+  void set(std::string_view token, uint32_t id, uint64_t hash);
 
   /// To be called once after the last set(): makes token() work.
   void index();
 
-  size_t size() const noexcept { return count_; }
+  size_t size() const noexcept { return entries_.size(); }
   /// One more than the largest id; 0 if there is none.
   uint64_t id_end() const noexcept { return id_end_; }
   /// True if no two tokens have the same id.
   bool ids_unique() const noexcept { return ids_unique_; }
 
   uint32_t find(std::string_view token) const noexcept { return find(token, hash(token)); }
+  uint32_t find(std::string_view token, uint64_t hash) const noexcept {
+    const uint32_t place = find_place(token, hash);
+    return place == kNone ? kNone : entries_[place].id;
+  }
 
-  // The steps of find(), so that a caller with many tokens can have their memory fetched ahead.
+  // Tokens by their places: 0 … size() in the order of the first set(); kNone where there is none.
+  uint32_t find_place(std::string_view token, uint64_t hash) const noexcept;
+  std::string_view text_at(size_t place) const noexcept { return text(entries_[place]); }
+  uint32_t id_at(size_t place) const noexcept { return entries_[place].id; }
+
+  // The steps of a search, so that a caller with many tokens can have their memory fetched ahead.
   uint64_t hash(std::string_view token) const noexcept { return hash_string(token, seed_); }
   void prefetch(uint64_t hash) const noexcept {
     if (!slots_.empty()) __builtin_prefetch(&slots_[hash & mask_]);
   }
-  void prefetch_text(uint64_t hash) const noexcept {
-    if (!slots_.empty()) __builtin_prefetch(pool_.data() + slots_[hash & mask_].offset);
+  void prefetch_entry(uint64_t hash) const noexcept {
+    if (const Entry* entry = first_entry(hash)) __builtin_prefetch(entry);
   }
-  uint32_t find(std::string_view token, uint64_t hash) const noexcept;
+  void prefetch_text(uint64_t hash) const noexcept {
+    if (const Entry* entry = first_entry(hash)) __builtin_prefetch(pool_.data() + entry->offset);
+  }
 
   /// The token with an id, or nothing.
   std::optional<std::string_view> token(uint32_t id) const noexcept;
@@ -48,25 +61,32 @@ class Vocabulary {
   /// Calls visit(token, id) for every token.
   template <class Visit>
   void for_each(Visit visit) const {
-    for (const Slot& slot : slots_) {
-      if (slot.id != kNone) visit(text(slot), slot.id);
-    }
+    for (const Entry& entry : entries_) visit(text(entry), entry.id);
   }
 
  private:
-  struct Slot {
-    uint32_t tag = 0, offset = 0, length = 0, id = kNone;
+  struct Entry {
+    uint32_t offset, length, id;
   };
-  std::string_view text(const Slot& slot) const noexcept { return {pool_.data() + slot.offset, slot.length}; }
+  struct Slot {
+    uint32_t tag = 0, place = kNone;
+  };
+  std::string_view text(const Entry& entry) const noexcept { return {pool_.data() + entry.offset, entry.length}; }
+  const Entry* first_entry(uint64_t hash) const noexcept {
+    if (slots_.empty()) return nullptr;
+    const uint32_t place = slots_[hash & mask_].place;
+    return place == kNone ? nullptr : &entries_[place];
+  }
   void resize(size_t slots);
 
   uint64_t seed_ = hash_seed();
-  std::vector<char> pool_;
-  std::vector<Slot> slots_;
-  size_t mask_ = 0, count_ = 0;
+  HugeVector<char> pool_;
+  HugeVector<Entry> entries_;
+  HugeVector<Slot> slots_;
+  size_t mask_ = 0;
   uint64_t id_end_ = 0;
   bool ids_unique_ = true;
-  std::vector<uint32_t> dense_;                    // id → slot, for ids below a few times the number of tokens
+  std::vector<uint32_t> dense_;                    // id → place, for ids below a few times the number of tokens
   std::unordered_map<uint32_t, uint32_t> sparse_;  // the others
 };
 
