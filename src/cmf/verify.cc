@@ -13,7 +13,8 @@
 namespace cortiq::cmf {
 namespace {
 
-constexpr uint64_t kPiece = uint64_t{256} << 10;  // stays in a core's own cache between hashing and looking at values
+constexpr uint64_t kPiece = uint64_t{256} << 10;
+constexpr uint64_t kStep = uint64_t{16} << 10;  // stays in the nearest cache between hashing and looking at values
 // Pieces are handed out in runs of this size: two threads in one page table wait for each other at every fault.
 constexpr uint64_t kRun = uint64_t{4} << 20;
 constexpr size_t kReportsPerTensor = 16;
@@ -61,72 +62,28 @@ void add_pieces(std::vector<Piece>& out, uint32_t index, const Tensor& tensor) {
   }
 }
 
+// Calls visit(step) for the parts of a piece whose values are looked at one after the other.
+template <class Visit>
+void for_steps(const Piece& piece, const Tensor& tensor, Visit visit) {
+  const uint64_t bytes = row_bytes(tensor), rows = bytes == 0 ? 0 : std::max<uint64_t>(8, kStep / bytes / 8 * 8);
+  if (rows == 0 || piece.last_row - piece.first_row <= rows) return visit(piece);
+  for (uint64_t row = piece.first_row; row < piece.last_row; row += rows) {
+    const uint64_t last = std::min(piece.last_row, row + rows);
+    visit({piece.tensor, row * bytes, last * bytes, row, last});
+  }
+}
+
+// Something wrong with values, found in rows from first_row on.
+struct Finding {
+  uint32_t tensor;
+  uint64_t first_row;
+  codec::ValueProblem problem;
+};
+
 codec::Shape rows_of(const Tensor& tensor, uint64_t first, uint64_t last) {
   codec::Shape shape = tensor.shape;
   if (shape.rank >= 2) shape.dims[0] = static_cast<uint32_t>(last - first);
   return shape;
-}
-
-void check_tensors(const File& file, Report& report, ThreadPool& pool, Progress& progress, const Cancellation& cancel) {
-  const std::span<const Tensor> tensors = file.tensors();
-  std::vector<Piece> pieces;
-  for (uint32_t i = 0; i < tensors.size(); ++i) add_pieces(pieces, i, tensors[i]);
-  std::vector<std::atomic<uint64_t>> folds(tensors.size());
-  std::mutex mutex;
-  std::vector<std::pair<size_t, codec::ValueProblem>> found;  // piece, what
-  std::vector<size_t> runs = {0};                             // where they begin
-  uint64_t bytes = 0;
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    bytes += pieces[i].end - pieces[i].begin;
-    if (bytes < kRun && i + 1 < pieces.size()) continue;
-    runs.push_back(i + 1);
-    bytes = 0;
-  }
-  const auto look = [&](size_t i) {
-    const Piece& piece = pieces[i];
-    const Tensor& tensor = tensors[piece.tensor];
-    const Bytes payload = file.payload(tensor);
-    folds[piece.tensor].fetch_xor(hash64_piece(payload.slice(piece.begin, piece.end - piece.begin), piece.begin / 8),
-                                  std::memory_order_relaxed);
-    if (piece.first_row != piece.last_row) {
-      std::vector<codec::ValueProblem> bad;
-      const bool whole = piece.begin == 0 && piece.last_row == tensor.shape.rows();
-      const Bytes part = whole ? payload : payload.slice(piece.begin, piece.end - piece.begin);
-      codec::of(tensor.dtype)
-          .check_values(part, whole ? tensor.shape : rows_of(tensor, piece.first_row, piece.last_row),
-                        kReportsPerTensor, bad);
-      if (!bad.empty()) {
-        const std::lock_guard lock(mutex);
-        for (auto& one : bad) found.emplace_back(i, std::move(one));
-      }
-    }
-    progress.advance(piece.end - piece.begin);
-  };
-  pool.run(runs.size() - 1, [&](size_t run) {
-    cancel.check();
-    for (size_t i = runs[run]; i < runs[run + 1]; ++i) look(i);
-  });
-
-  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
-    return std::tie(a.first, a.second.row) < std::tie(b.first, b.second.row);
-  });
-  auto next = found.begin();
-  for (uint32_t i = 0; i < tensors.size(); ++i) {
-    const std::string where = "tensor " + printable(tensors[i].name);
-    if (const uint64_t hash = hash64_finish(folds[i], tensors[i].nbytes); hash != tensors[i].hash) {
-      report.problems.push_back({ErrorKind::HashMismatch, where,
-                                 fmt::format("{}: {}: the bytes hash to {}, the directory says {}", file.path(), where,
-                                             hex64(hash), hex64(tensors[i].hash))});
-    }
-    for (size_t reports = 0; next != found.end() && pieces[next->first].tensor == i; ++next) {
-      if (reports++ >= kReportsPerTensor) continue;
-      const uint64_t first = pieces[next->first].first_row;
-      report.problems.push_back(
-          {ErrorKind::Parse, where,
-           fmt::format("{}: {}: {}{}", file.path(), where, first == 0 ? "" : fmt::format("from row {} on: ", first),
-                       next->second.message)});
-    }
-  }
 }
 
 void check_section(Report& report, const File& file, std::string_view section, Bytes bytes,
@@ -162,12 +119,77 @@ void check_sections(Report& report, const File& file) {
   }
 }
 
+void check_content(const File& file, Report& report, ThreadPool& pool, Progress& progress, const Cancellation& cancel) {
+  const std::span<const Tensor> tensors = file.tensors();
+  std::vector<Piece> pieces;
+  for (uint32_t i = 0; i < tensors.size(); ++i) add_pieces(pieces, i, tensors[i]);
+  std::vector<std::atomic<uint64_t>> folds(tensors.size());
+  std::mutex mutex;
+  std::vector<Finding> found;
+  std::vector<size_t> runs = {0};  // where they begin
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    bytes += pieces[i].end - pieces[i].begin;
+    if (bytes < kRun && i + 1 < pieces.size()) continue;
+    runs.push_back(i + 1);
+    bytes = 0;
+  }
+  const auto look_at_values = [&](const Piece& piece, Bytes part) {
+    const Tensor& tensor = tensors[piece.tensor];
+    std::vector<codec::ValueProblem> bad;
+    codec::of(tensor.dtype)
+        .check_values(part, rows_of(tensor, piece.first_row, piece.last_row), kReportsPerTensor, bad);
+    if (bad.empty()) return;
+    const std::lock_guard lock(mutex);
+    for (auto& one : bad) found.push_back({piece.tensor, piece.first_row, std::move(one)});
+  };
+  const auto look = [&](const Piece& piece) {
+    const Tensor& tensor = tensors[piece.tensor];
+    const Bytes payload = file.payload(tensor);
+    uint64_t fold = 0;
+    for_steps(piece, tensor, [&](const Piece& step) {
+      const Bytes part = payload.slice(step.begin, step.end - step.begin);
+      fold ^= hash64_piece(part, step.begin / 8);
+      const bool whole = step.first_row == 0 && step.last_row == tensor.shape.rows();
+      if (step.first_row != step.last_row) look_at_values(step, whole ? payload : part);
+    });
+    folds[piece.tensor].fetch_xor(fold, std::memory_order_relaxed);
+    progress.advance(piece.end - piece.begin);
+  };
+  // The sections are small and go first, beside the tensors.
+  pool.run(runs.size(), [&](size_t run) {
+    cancel.check();
+    if (run == 0) return check_sections(report, file);
+    for (size_t i = runs[run - 1]; i < runs[run]; ++i) look(pieces[i]);
+  });
+
+  std::sort(found.begin(), found.end(), [](const Finding& a, const Finding& b) {
+    return std::tie(a.tensor, a.first_row, a.problem.row) < std::tie(b.tensor, b.first_row, b.problem.row);
+  });
+  auto next = found.begin();
+  for (uint32_t i = 0; i < tensors.size(); ++i) {
+    const std::string where = "tensor " + printable(tensors[i].name);
+    if (const uint64_t hash = hash64_finish(folds[i], tensors[i].nbytes); hash != tensors[i].hash) {
+      report.problems.push_back({ErrorKind::HashMismatch, where,
+                                 fmt::format("{}: {}: the bytes hash to {}, the directory says {}", file.path(), where,
+                                             hex64(hash), hex64(tensors[i].hash))});
+    }
+    for (size_t reports = 0; next != found.end() && next->tensor == i; ++next) {
+      if (reports++ >= kReportsPerTensor) continue;
+      const uint64_t first = next->first_row;
+      report.problems.push_back(
+          {ErrorKind::Parse, where,
+           fmt::format("{}: {}: {}{}", file.path(), where, first == 0 ? "" : fmt::format("from row {} on: ", first),
+                       next->problem.message)});
+    }
+  }
+}
+
 void check_file(const File& file, const VerifyOptions& options, Report& report, ThreadPool& pool, FileSystem& files,
                 Progress& progress, const Cancellation& cancel) {
   report.tensors += file.tensors().size();
   report.bytes += file.size();
-  check_sections(report, file);
-  check_tensors(file, report, pool, progress, cancel);
+  check_content(file, report, pool, progress, cancel);
   const Unprotected left = find_unprotected(file);
   report.unprotected += left.bytes;
   for (std::string& warning : file_warnings(file, left)) report.warnings.push_back(std::move(warning));
