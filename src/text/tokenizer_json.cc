@@ -2,21 +2,22 @@
 #include <simdjson.h>
 
 #include <algorithm>
-#include <array>
 #include <exception>
 #include <set>
+#include <span>
 
 #include "base/error.h"
 #include "base/huge_pages.h"
 #include "base/thread_pool.h"
 #include "text/bpe.h"
 #include "text/fields.h"
+#include "text/large_members.h"
 #include "text/pipeline.h"
 #include "text/unigram.h"
 #include "text/word_models.h"
 
-// Reads a tokenizer.json. Vocabulary, merges and added tokens are read by simdjson straight into their tables, all
-// else is small and becomes Json first.
+// Reads a tokenizer.json. Vocabulary and merges of the usual form are read straight from the text (large_members.h),
+// others and the added tokens by simdjson; all else is small and becomes Json first.
 namespace cortiq::text {
 namespace {
 
@@ -81,8 +82,8 @@ Json to_json(dom::element value, const std::string& path, int depth = 0) {
 
 class ModelReader {
  public:
-  /// `size`: bytes of the whole file.
-  ModelReader(std::string path, size_t size) : path_(std::move(path)), size_(size) {}
+  /// `large`: the members that were read already, if any were.
+  ModelReader(std::string path, std::optional<LargeMembers>& large) : path_(std::move(path)), large_(large) {}
 
   std::unique_ptr<Model> read(dom::object model) {
     std::optional<dom::element> vocabulary, merges;
@@ -100,12 +101,17 @@ class ModelReader {
       }
     }
     if (!vocabulary) fail(ErrorKind::Parse, "{}: the member 'vocab' is missing", path_);
-    read_vocabulary(*vocabulary);
+    if (large_) {
+      vocabulary_ = std::move(large_->vocabulary);
+    } else {
+      read_vocabulary(*vocabulary);
+    }
     vocabulary_.index();
     has_merges_ = merges.has_value();
     const Fields fields(settings_, path_);
     const std::string type = fields.text("type", has_merges_ ? "BPE" : is_list_ ? "Unigram" : "WordPiece");
-    if (type == "BPE" && merges && !is_list_) read_merges(*merges);
+    if (type == "BPE" && merges && !is_list_)
+      look_up_merges(large_ ? std::move(*large_->merges) : read_merges(*merges));
     return build(fields, type);
   }
 
@@ -128,42 +134,55 @@ class ModelReader {
     }
   }
 
-  // The memory of some tokens ahead is on its way while one is entered.
   void read_tokens(dom::object tokens, const std::string& path) {
-    struct Token {
-      std::string_view text;
-      uint64_t hash;
-      uint32_t id;
-    };
-    constexpr size_t kAhead = 16;
-    std::array<Token, kAhead> ahead{};
-    const auto enter = [&](const Token& token) { vocabulary_.set(token.text, token.id, token.hash); };
-    vocabulary_.reserve(tokens.size(), size_);
-    size_t count = 0;
-    for (const auto& [text, id] : tokens) {
-      Token& place = ahead[count % kAhead];
-      if (count++ >= kAhead) enter(place);
-      place = {text, vocabulary_.hash(text), checked_id(id, path, text)};
-      vocabulary_.prefetch(place.hash);
+    vocabulary_.reserve(tokens.size(), 8 * tokens.size());
+    Vocabulary::Filler filler(vocabulary_);
+    for (const auto& [token, id] : tokens) filler.add(token, checked_id(id, path, token));
+    filler.finish();
+  }
+
+  HugeVector<MergeText> read_merges(dom::element value) const {
+    if (!value.is_array()) fail(ErrorKind::Parse, "{}/merges: not an array", path_);
+    HugeVector<MergeText> merges;
+    merges.reserve(dom::array(value).size());
+    size_t place = 0;
+    for (const dom::element item : dom::array(value)) {
+      std::string_view line;
+      MergeText merge;
+      if (item.get(line) == simdjson::SUCCESS) {
+        if (!line.starts_with("#version")) {
+          if (!split_merge(line, merge)) {
+            fail(ErrorKind::Parse, "{}/merges/{}: '{}' is not two parts with one space between them", path_, place,
+                 printable(line, 60));
+          }
+          merges.push_back(merge);
+        }
+      } else {
+        dom::array parts;
+        const bool good = item.get(parts) == simdjson::SUCCESS && parts.size() == 2 &&
+                          parts.at(0).get(merge.left) == simdjson::SUCCESS &&
+                          parts.at(1).get(merge.right) == simdjson::SUCCESS;
+        if (!good) fail(ErrorKind::Parse, "{}/merges/{}: not two parts", path_, place);
+        merges.push_back(merge);
+      }
+      ++place;
     }
-    for (size_t i = count - std::min(count, kAhead); i < count; ++i) enter(ahead[i % kAhead]);
+    return merges;
   }
 
   // Every merge looks three texts up in a large vocabulary and waits for memory: parts of the list go side by side.
-  void read_merges(dom::element value) {
-    if (!value.is_array()) fail(ErrorKind::Parse, "{}/merges: not an array", path_);
-    const dom::array merges(value);
+  void look_up_merges(std::span<const MergeText> merges) {
     const size_t prefix = Fields(settings_, path_).text("continuing_subword_prefix", "").size(), count = merges.size();
     const size_t parts = std::clamp<size_t>(count / kMergesOfPart, 1, std::min<size_t>(usable_threads(), 4));
     std::vector<Bpe::Merges> read(parts);
     std::vector<std::exception_ptr> failures(parts);
-    ThreadPool pool(parts);
-    pool.run(parts, [&](size_t part) {
+    ThreadPool(parts).run(parts, [&](size_t part) {
       try {
-        const size_t end = part + 1 == parts ? SIZE_MAX : (part + 1) * count / parts;
+        const size_t begin = part * count / parts, end = (part + 1) * count / parts;
         // The first takes up the others afterwards.
-        const size_t room = part == 0 ? count : count / parts + 1;
-        read[part] = read_merges(merges, part * count / parts, end, room, prefix);
+        Bpe::MergeReader reader(vocabulary_, prefix, part == 0 ? count : end - begin, path_, begin);
+        for (size_t i = begin; i < end; ++i) reader.add(merges[i].left, merges[i].right);
+        read[part] = reader.finish();
       } catch (...) {
         failures[part] = std::current_exception();
       }
@@ -173,41 +192,6 @@ class ModelReader {
     }
     merges_ = std::move(read.front());
     for (size_t part = 1; part < parts; ++part) merges_.append(read[part]);
-  }
-
-  // The merges of places begin … end, about `count`.
-  Bpe::Merges read_merges(dom::array merges, size_t begin, size_t end, size_t count, size_t prefix) const {
-    Bpe::MergeReader reader(vocabulary_, prefix, count, path_, begin);
-    auto at = merges.begin();
-    size_t place = 0;
-    for (; place < begin && at != merges.end(); ++place) ++at;
-    for (; place < end && at != merges.end(); ++place, ++at) {
-      std::string_view line;
-      if ((*at).get(line) == simdjson::SUCCESS) {
-        const size_t space = line.find(' ');
-        if (!line.starts_with("#version")) {
-          if (space == line.npos || line.find(' ', space + 1) != line.npos) {
-            fail(ErrorKind::Parse, "{}/merges/{}: '{}' is not two parts with one space between them", path_, place,
-                 printable(line, 60));
-          }
-          reader.add(line.substr(0, space), line.substr(space + 1));
-        }
-      } else {
-        dom::array parts;
-        std::string_view texts[2];
-        size_t found = 0;
-        bool good = (*at).get(parts) == simdjson::SUCCESS;
-        if (good) {
-          for (const dom::element part : parts) {
-            good = good && found < 2 && part.get(texts[found]) == simdjson::SUCCESS;
-            ++found;
-          }
-        }
-        if (!good || found != 2) fail(ErrorKind::Parse, "{}/merges/{}: not two parts", path_, place);
-        reader.add(texts[0], texts[1]);
-      }
-    }
-    return reader.finish();
   }
 
   std::unique_ptr<Model> build(const Fields& fields, const std::string& type) {
@@ -254,7 +238,7 @@ class ModelReader {
   }
 
   std::string path_;
-  size_t size_;
+  std::optional<LargeMembers>& large_;
   Json settings_ = Json::object();
   Vocabulary vocabulary_;
   Unigram::Pieces pieces_;
@@ -316,9 +300,11 @@ dom::element parse_in_huge_pages(dom::parser& parser, std::string_view json, Hug
 
 std::shared_ptr<const Tokenizer> read(std::string_view json, std::string_view what) {
   const std::string root = std::string(what) + ": ";
+  std::optional<LargeMembers> large;
+  if (simdjson::validate_utf8(json)) large = read_large_members(json);
   dom::parser parser;
   HugeVector<char> padded;
-  const dom::element document = parse_in_huge_pages(parser, json, padded);
+  const dom::element document = parse_in_huge_pages(parser, large ? large->rest : json, padded);
   if (!document.is_object()) fail(ErrorKind::Parse, "{}not an object", root);
   TokenizerParts parts;
   std::vector<AddedToken> added;
@@ -337,7 +323,7 @@ std::shared_ptr<const Tokenizer> read(std::string_view json, std::string_view wh
     }
   }
   if (!model) fail(ErrorKind::Parse, "{}the member 'model' is missing", root);
-  parts.model = ModelReader(root + "/model", json.size()).read(*model);
+  parts.model = ModelReader(root + "/model", large).read(*model);
   const auto with = [&](const char* key, auto parse) {
     if (small.contains(key) && !small[key].is_null()) parse(small[key], root + "/" + key);
   };

@@ -1,4 +1,6 @@
 #pragma once
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,6 +24,10 @@ class Vocabulary {
   /// Sets the id of a token; one that is there already gets the new id.
   void set(std::string_view token, uint32_t id) { set(token, id, hash(token)); }
   void set(std::string_view token, uint32_t id, uint64_t hash);
+
+  /// Sets many tokens one after the other; while one is entered, the memory of those ahead is on its way. The texts
+  /// must stay until the end.
+  class Filler;
 
   /// To be called once after the last set(): makes token() work.
   void index();
@@ -88,6 +94,35 @@ class Vocabulary {
   bool ids_unique_ = true;
   std::vector<uint32_t> dense_;                    // id → place, for ids below a few times the number of tokens
   std::unordered_map<uint32_t, uint32_t> sparse_;  // the others
+};
+
+class Vocabulary::Filler {
+ public:
+  explicit Filler(Vocabulary& vocabulary) : vocabulary_(vocabulary) {}
+
+  void add(std::string_view text, uint32_t id) {
+    Token& place = ahead_[count_ % kAhead];
+    if (count_++ >= kAhead) enter(place);
+    place = {text, vocabulary_.hash(text), id};
+    vocabulary_.prefetch(place.hash);
+  }
+  void finish() {
+    for (size_t i = count_ - std::min(count_, kAhead); i < count_; ++i) enter(ahead_[i % kAhead]);
+    count_ = 0;
+  }
+
+ private:
+  static constexpr size_t kAhead = 16;
+  struct Token {
+    std::string_view text;
+    uint64_t hash;
+    uint32_t id;
+  };
+  void enter(const Token& token) { vocabulary_.set(token.text, token.id, token.hash); }
+
+  Vocabulary& vocabulary_;
+  std::array<Token, kAhead> ahead_{};
+  size_t count_ = 0;
 };
 
 }  // namespace cortiq::text

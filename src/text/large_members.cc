@@ -1,0 +1,231 @@
+#include "text/large_members.h"
+
+#include <cstring>
+#include <utility>
+
+namespace cortiq::text {
+namespace {
+
+// Reads JSON from left to right; every function is false where the text is not the plain form of what it reads.
+class Scanner {
+ public:
+  Scanner(std::string_view text, std::deque<std::string>& unescaped) : text_(text), unescaped_(unescaped) {}
+
+  size_t at() const noexcept { return at_; }
+  bool done() noexcept {
+    skip_space();
+    return at_ == text_.size();
+  }
+
+  bool take(char wanted) noexcept {
+    skip_space();
+    if (at_ == text_.size() || text_[at_] != wanted) return false;
+    ++at_;
+    return true;
+  }
+
+  bool string(std::string_view& out) {
+    if (!take('"')) return false;
+    const size_t begin = at_;
+    at_ = next_special(at_);
+    if (at_ == text_.size() || text_[at_] != '"') return unescape(begin, out);
+    out = text_.substr(begin, at_++ - begin);
+    return true;
+  }
+
+  // A whole number below 2^32 - 1.
+  bool id(uint32_t& out) noexcept {
+    skip_space();
+    uint64_t value = 0;
+    const size_t begin = at_;
+    for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_) {
+      value = value * 10 + static_cast<uint64_t>(text_[at_] - '0');
+      if (value >= Vocabulary::kNone) return false;
+    }
+    if (at_ == begin || (text_[begin] == '0' && at_ - begin > 1)) return false;
+    out = static_cast<uint32_t>(value);
+    return at_ < text_.size() && (text_[at_] == ',' || text_[at_] == '}' || is_space(text_[at_]));
+  }
+
+  // Any value, to its end; whether it is well-formed is not looked at.
+  bool skip_value() {
+    size_t open = 0;
+    do {
+      skip_space();
+      if (at_ == text_.size()) return false;
+      const char c = text_[at_];
+      std::string_view ignored;
+      if (c == '"') {
+        if (!string(ignored)) return false;
+        continue;
+      }
+      if (c == '{' || c == '[') ++open;
+      if ((c == '}' || c == ']') && open-- == 0) return false;
+      if ((c == ',' || c == ':') && open == 0) return false;
+      ++at_;
+      if (std::string_view("{}[],:").find(c) == std::string_view::npos) {
+        while (at_ < text_.size() && !is_space(text_[at_]) &&
+               std::string_view("{}[],:\"").find(text_[at_]) == std::string_view::npos) {
+          ++at_;
+        }
+      }
+    } while (open > 0);
+    return true;
+  }
+
+  // Calls member(key) for each member of an object; member reads the value.
+  template <class Member>
+  bool object(Member member) {
+    if (!take('{')) return false;
+    if (take('}')) return true;
+    do {
+      std::string_view key;
+      if (!string(key) || !take(':') || !member(key)) return false;
+    } while (take(','));
+    return take('}');
+  }
+
+  template <class Item>
+  bool array(Item item) {
+    if (!take('[')) return false;
+    if (take(']')) return true;
+    do {
+      if (!item()) return false;
+    } while (take(','));
+    return take(']');
+  }
+
+  bool next_is(char wanted) noexcept {
+    skip_space();
+    return at_ < text_.size() && text_[at_] == wanted;
+  }
+
+ private:
+  static bool is_space(char c) noexcept { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+  void skip_space() noexcept {
+    while (at_ < text_.size() && is_space(text_[at_])) ++at_;
+  }
+
+  // The first quote, backslash or control character from here on.
+  size_t next_special(size_t at) const noexcept {
+    constexpr uint64_t kOnes = 0x0101010101010101, kHighs = 0x8080808080808080;
+    const auto has_zero = [](uint64_t v) { return (v - kOnes) & ~v & kHighs; };
+    for (; text_.size() - at >= 8; at += 8) {
+      uint64_t eight;
+      std::memcpy(&eight, text_.data() + at, 8);
+      const uint64_t control = (eight - kOnes * 0x20) & ~eight & kHighs;
+      const uint64_t found = has_zero(eight ^ kOnes * '"') | has_zero(eight ^ kOnes * '\\') | control;
+      if (found != 0) return at + static_cast<size_t>(__builtin_ctzll(found)) / 8;
+    }
+    while (at < text_.size() && text_[at] != '"' && text_[at] != '\\' && static_cast<unsigned char>(text_[at]) >= 0x20)
+      ++at;
+    return at;
+  }
+
+  bool unescape(size_t begin, std::string_view& out) {
+    constexpr std::string_view kEscapes = "\"\\/bfnrt", kMeanings = "\"\\/\b\f\n\r\t";
+    std::string whole(text_.substr(begin, at_ - begin));
+    while (at_ < text_.size() && text_[at_] == '\\') {
+      const size_t which = at_ + 1 < text_.size() ? kEscapes.find(text_[at_ + 1]) : kEscapes.npos;
+      if (which == kEscapes.npos) return false;  // numbers of code points are left to the parser
+      whole += kMeanings[which];
+      const size_t from = at_ + 2;
+      at_ = next_special(from);
+      whole.append(text_, from, at_ - from);
+    }
+    if (at_ == text_.size() || text_[at_] != '"') return false;
+    ++at_;
+    out = unescaped_.emplace_back(std::move(whole));
+    return true;
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+  std::deque<std::string>& unescaped_;
+};
+
+class Reader {
+ public:
+  explicit Reader(std::string_view json) : json_(json), scanner_(json, out_.unescaped) {}
+
+  bool read() {
+    const bool good = scanner_.object([&](std::string_view key) {
+      return key == "model" ? !std::exchange(model_, true) && model() : scanner_.skip_value();
+    });
+    if (!good || !scanner_.done() || !vocabulary_) return false;
+    out_.rest.append(json_.substr(copied_));
+    return true;
+  }
+
+  LargeMembers take() { return std::move(out_); }
+
+ private:
+  bool model() {
+    return scanner_.object([&](std::string_view key) {
+      if (key == "vocab") {
+        return !std::exchange(vocabulary_, true) && scanner_.next_is('{') && replaced("{}", [&] { return tokens(); });
+      }
+      if (key == "merges") return !out_.merges && scanner_.next_is('[') && replaced("[]", [&] { return merges(); });
+      return scanner_.skip_value();
+    });
+  }
+
+  template <class Read>
+  bool replaced(std::string_view by, Read read) {
+    out_.rest.append(json_.substr(copied_, scanner_.at() - copied_)).append(by);
+    if (!read()) return false;
+    copied_ = scanner_.at();
+    return true;
+  }
+
+  bool tokens() {
+    constexpr size_t kBytesOfToken = 28;  // with its merge, about; the table grows if there are more
+    out_.vocabulary.reserve(json_.size() / kBytesOfToken, json_.size());
+    Vocabulary::Filler filler(out_.vocabulary);
+    const bool good = scanner_.object([&](std::string_view token) {
+      uint32_t id = 0;
+      if (!scanner_.id(id)) return false;
+      filler.add(token, id);
+      return true;
+    });
+    filler.finish();
+    return good;
+  }
+
+  bool merges() {
+    out_.merges.emplace();
+    out_.merges->reserve(out_.vocabulary.size());
+    return scanner_.array([&] {
+      MergeText merge;
+      if (scanner_.next_is('[')) {
+        size_t parts = 0;
+        const bool good =
+            scanner_.array([&] { return parts < 2 && scanner_.string(parts++ == 0 ? merge.left : merge.right); });
+        if (!good || parts != 2) return false;
+      } else {
+        std::string_view line;
+        if (!scanner_.string(line)) return false;
+        if (line.starts_with("#version")) return true;
+        if (!split_merge(line, merge)) return false;
+      }
+      out_.merges->push_back(merge);
+      return true;
+    });
+  }
+
+  std::string_view json_;
+  LargeMembers out_;
+  Scanner scanner_;
+  size_t copied_ = 0;
+  bool model_ = false, vocabulary_ = false;
+};
+
+}  // namespace
+
+std::optional<LargeMembers> read_large_members(std::string_view json) {
+  Reader reader(json);
+  if (!reader.read()) return std::nullopt;
+  return reader.take();
+}
+
+}  // namespace cortiq::text
