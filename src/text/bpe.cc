@@ -11,7 +11,6 @@ namespace cortiq::text {
 namespace {
 
 constexpr size_t kShort = 40;  // symbols up to which a scan for the lowest rank beats a heap
-constexpr size_t kBatch = 64;  // merges looked up together, so that their memory is fetched side by side
 constexpr uint32_t kNone = Vocabulary::kNone;
 constexpr size_t kJointWords = 1 << 14;
 
@@ -44,7 +43,7 @@ void Bpe::MergeReader::add(std::string_view left, std::string_view right) {
     const size_t bit = joint_bit(code_before(left, left.size()).code, code_at(right, 0).code);
     merges_.joints[bit / 64] |= uint64_t{1} << bit % 64;
   }
-  if (pending_.size() == kBatch) flush();
+  if (pending_.size() == kTogether) flush();
 }
 
 // Most vocabularies list the results in the order of the merges, so a result usually follows the one before it.
@@ -54,33 +53,33 @@ bool Bpe::MergeReader::is_next(std::string_view left, std::string_view rest) con
   return text.size() == left.size() + rest.size() && text.starts_with(left) && text.ends_with(rest);
 }
 
-void Bpe::MergeReader::look_up() {
-  for (Lookup& one : lookups_) {
+void Bpe::MergeReader::look_up(std::span<Lookup> lookups) const {
+  for (Lookup& one : lookups) {
     one.hash = vocabulary_.hash(one.text);
     vocabulary_.prefetch(one.hash);
   }
-  for (const Lookup& one : lookups_) vocabulary_.prefetch_entry(one.hash);
-  for (const Lookup& one : lookups_) vocabulary_.prefetch_text(one.hash);
-  for (Lookup& one : lookups_) one.place = vocabulary_.find_place(one.text, one.hash);
+  for (const Lookup& one : lookups) vocabulary_.prefetch_entry(one.hash);
+  for (const Lookup& one : lookups) vocabulary_.prefetch_text(one.hash);
+  for (Lookup& one : lookups) one.place = vocabulary_.find_place(one.text, one.hash);
 }
 
 void Bpe::MergeReader::flush() {
   if (pending_.empty()) return;
   results_.clear();
-  lookups_.clear();
   for (const Pending& one : pending_) {
     if (one.result == kNone) results_.append(one.left).append(one.right.substr(prefix_));
   }
   std::string_view results = results_;
+  size_t count = 0;
   for (const Pending& one : pending_) {
-    lookups_.push_back({one.left});
-    lookups_.push_back({one.right});
+    lookups_[count++].text = one.left;
+    lookups_[count++].text = one.right;
     if (one.result != kNone) continue;
     const size_t length = one.left.size() + one.right.size() - prefix_;
-    lookups_.push_back({results.substr(0, length)});
+    lookups_[count++].text = results.substr(0, length);
     results.remove_prefix(length);
   }
-  look_up();
+  look_up({lookups_.data(), count});
   auto next = lookups_.begin();
   for (const Pending& one : pending_) {
     const auto place = [&] {

@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,6 +37,7 @@ class Bpe final : public Model {
 
    private:
     friend class Bpe;
+    static constexpr size_t kTogether = 64;  // merges looked up so that their memory is fetched side by side
     struct Pending {
       std::string_view left, right;
       uint32_t result = Vocabulary::kNone;  // its place in the vocabulary where that is known
@@ -46,7 +48,7 @@ class Bpe final : public Model {
       uint32_t place = Vocabulary::kNone;
     };
     bool is_next(std::string_view left, std::string_view rest) const noexcept;
-    void look_up();
+    void look_up(std::span<Lookup> lookups) const;
     void flush();
 
     const Vocabulary& vocabulary_;
@@ -54,7 +56,7 @@ class Bpe final : public Model {
     std::string where_;
     size_t first_;
     std::vector<Pending> pending_;
-    std::vector<Lookup> lookups_;
+    std::array<Lookup, 3 * kTogether> lookups_;
     std::string results_;       // texts of pending results whose places are not known
     uint32_t next_result_ = 0;  // the place where the next result is expected
     Merges merges_;

@@ -106,16 +106,26 @@ class Scanner {
     while (at_ < text_.size() && is_space(text_[at_])) ++at_;
   }
 
-  // The first quote, backslash or control character from here on.
-  size_t next_special(size_t at) const noexcept {
+  // Marks the quotes, backslashes and control characters among eight: exactly up to and with the first one.
+  static uint64_t specials(const char* at) noexcept {
     constexpr uint64_t kOnes = 0x0101010101010101, kHighs = 0x8080808080808080;
-    const auto has_zero = [](uint64_t v) { return (v - kOnes) & ~v & kHighs; };
-    for (; text_.size() - at >= 8; at += 8) {
-      uint64_t eight;
-      std::memcpy(&eight, text_.data() + at, 8);
-      const uint64_t control = (eight - kOnes * 0x20) & ~eight & kHighs;
-      const uint64_t found = has_zero(eight ^ kOnes * '"') | has_zero(eight ^ kOnes * '\\') | control;
-      if (found != 0) return at + static_cast<size_t>(__builtin_ctzll(found)) / 8;
+    uint64_t eight;
+    std::memcpy(&eight, at, 8);
+    const uint64_t quote = eight ^ kOnes * '"', backslash = eight ^ kOnes * '\\';
+    return (((quote - kOnes) & ~quote) | ((backslash - kOnes) & ~backslash) | ((eight - kOnes * 0x20) & ~eight)) &
+           kHighs;
+  }
+
+  // The first quote, backslash or control character from here on. Nearly all tokens end within 16 bytes, so that
+  // nothing here depends on their lengths.
+  size_t next_special(size_t at) const noexcept {
+    for (; text_.size() - at >= 16; at += 16) {
+      const uint64_t low = specials(text_.data() + at), high = specials(text_.data() + at + 8);
+      if ((low | high) == 0) continue;
+      const auto place = [](uint64_t marks) {
+        return static_cast<size_t>(__builtin_ctzll(marks | uint64_t{1} << 63)) / 8;
+      };
+      return at + (low != 0 ? place(low) : 8 + place(high));
     }
     while (at < text_.size() && text_[at] != '"' && text_[at] != '\\' && static_cast<unsigned char>(text_[at]) >= 0x20)
       ++at;
