@@ -1,11 +1,12 @@
 #pragma once
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/huge_pages.h"
@@ -25,8 +26,7 @@ class Vocabulary {
   void set(std::string_view token, uint32_t id) { set(token, id, hash(token)); }
   void set(std::string_view token, uint32_t id, uint64_t hash);
 
-  /// Sets many tokens one after the other; while one is entered, the memory of those ahead is on its way. The texts
-  /// must stay until the end.
+  /// Sets many tokens, whose memory is fetched side by side. The texts must stay until finish().
   class Filler;
 
   /// To be called once after the last set(): makes token() work.
@@ -101,27 +101,28 @@ class Vocabulary::Filler {
   explicit Filler(Vocabulary& vocabulary) : vocabulary_(vocabulary) {}
 
   void add(std::string_view text, uint32_t id) {
-    Token& place = ahead_[count_ % kAhead];
-    if (count_++ >= kAhead) enter(place);
-    place = {text, vocabulary_.hash(text), id};
-    vocabulary_.prefetch(place.hash);
+    waiting_[count_++] = {text, id, 0};
+    if (count_ == kTogether) finish();
   }
   void finish() {
-    for (size_t i = count_ - std::min(count_, kAhead); i < count_; ++i) enter(ahead_[i % kAhead]);
-    count_ = 0;
+    const std::span<Token> waiting(waiting_.data(), std::exchange(count_, 0));
+    for (Token& token : waiting) {
+      token.hash = vocabulary_.hash(token.text);
+      vocabulary_.prefetch(token.hash);
+    }
+    for (const Token& token : waiting) vocabulary_.set(token.text, token.id, token.hash);
   }
 
  private:
-  static constexpr size_t kAhead = 16;
+  static constexpr size_t kTogether = 64;
   struct Token {
     std::string_view text;
-    uint64_t hash;
     uint32_t id;
+    uint64_t hash;
   };
-  void enter(const Token& token) { vocabulary_.set(token.text, token.id, token.hash); }
 
   Vocabulary& vocabulary_;
-  std::array<Token, kAhead> ahead_{};
+  std::array<Token, kTogether> waiting_{};
   size_t count_ = 0;
 };
 
