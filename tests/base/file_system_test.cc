@@ -1,12 +1,14 @@
 #include "base/file_system.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <set>
 
 #include "base/json.h"
@@ -122,6 +124,33 @@ TEST_F(Files, mappings_survive_the_replacement_of_their_file) {
   EXPECT_EQ(map->bytes().text(), "old content");
   EXPECT_EQ(files_.map(path("a"))->bytes().text(), "new");
   EXPECT_EQ(map->path(), path("a"));
+}
+
+// Kilobytes of a mapping that are in the page table.
+uint64_t mapped(const void* begin) {
+  std::ifstream maps("/proc/self/smaps");
+  const std::string wanted = fmt::format("{:x}-", reinterpret_cast<uintptr_t>(begin));
+  for (std::string line; std::getline(maps, line);) {
+    if (!line.starts_with(wanted)) continue;
+    while (std::getline(maps, line)) {
+      if (line.starts_with("Rss:")) return std::stoull(line.substr(4));
+    }
+  }
+  return 0;
+}
+
+TEST_F(Files, a_range_can_be_mapped_before_it_is_touched) {
+  constexpr uint64_t kSize = uint64_t{8} << 20;
+  write_file(files_, path("a"), Bytes(std::string(kSize, 'a')));
+  const auto map = files_.map(path("a"));
+  const uint8_t* begin = map->bytes().data();
+  if (::madvise(const_cast<uint8_t*>(begin), 1, 22) != 0) GTEST_SKIP() << "this system has no MADV_POPULATE_READ";
+  EXPECT_LT(mapped(begin), kSize / 1024 / 2);
+  map->advise(kSize - 1, 1, MappedFile::Advice::MapIn);  // of huge pages one
+  EXPECT_LT(mapped(begin), kSize / 1024);
+  map->advise(0, kSize + 1, MappedFile::Advice::MapIn);  // no further than the file goes
+  EXPECT_EQ(mapped(begin), kSize / 1024);
+  map->advise(kSize, 1, MappedFile::Advice::MapIn);
 }
 
 TEST_F(Files, copies_in_huge_pages_are_the_file_as_it_was) {

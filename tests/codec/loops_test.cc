@@ -180,16 +180,17 @@ TEST(Loops, q4tp_tiles_equal_the_scalar_ones) {
 }
 
 TEST(Loops, the_first_tile_that_is_not_finite_is_found) {
-  constexpr size_t kTiles = 3 * 32, kTile = 18;
+  constexpr size_t kBlocks = 19, kTiles = kBlocks * 32,
+                   kTile = 18;                       // some that are looked at together, some that are not
   std::vector<uint8_t> tiles(kTiles * kTile, 0xFF);  // nibbles that look like infinities
   const auto set = [&](size_t tile, uint16_t half) { std::memcpy(&tiles[tile * kTile], &half, 2); };
   for (size_t t = 0; t < kTiles; ++t) set(t, t % 2 == 0 ? 0x7BFF : 0x83FF);
   for (const auto& [name, run] : levels()) {
-    EXPECT_EQ(run->finite_tiles(tiles.data(), 3), 3u) << name;
+    EXPECT_EQ(run->finite_tiles(tiles.data(), kBlocks), kBlocks) << name;
     for (size_t t = 0; t < kTiles; ++t) {
       for (const uint16_t half : {uint16_t{0x7C00}, uint16_t{0xFC00}, uint16_t{0x7C01}, uint16_t{0xFFFF}}) {
         set(t, half);
-        EXPECT_EQ(run->finite_tiles(tiles.data(), 3), t / 32) << t;
+        EXPECT_EQ(run->finite_tiles(tiles.data(), kBlocks), t / 32) << t;
       }
       set(t, 0);
     }

@@ -1,4 +1,5 @@
 #include "made_model.h"
+#include "support/memory_file_system.h"
 
 // What the engine does not execute, or would execute wrongly, is refused when the model is loaded, by name.
 namespace cortiq::engine {
@@ -23,6 +24,53 @@ TEST(Load, the_unchanged_models_run) {
     const auto model = Model::load(MadeModel(64, 96, 2, experts).write());
     Decoder decoder(model, pool(), {});
     EXPECT_EQ(greedy(decoder, model->backbone(), {1, 2, 3}, 5).ids.size(), 5u);
+  }
+}
+
+// Passes everything on and remembers which ranges were to be mapped before anything touches them.
+class WatchedFile final : public MappedFile {
+ public:
+  using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;
+  WatchedFile(std::shared_ptr<const MappedFile> file, Ranges& ranges) : file_(std::move(file)), ranges_(ranges) {}
+  Bytes bytes() const noexcept override { return file_->bytes(); }
+  const std::string& path() const noexcept override { return file_->path(); }
+  void advise(uint64_t offset, uint64_t length, Advice advice) const noexcept override {
+    if (advice == Advice::MapIn) ranges_.emplace_back(offset, offset + length);
+  }
+
+ private:
+  std::shared_ptr<const MappedFile> file_;
+  Ranges& ranges_;
+};
+
+TEST(Load, experts_are_not_mapped_ahead_and_everything_mapped_is_a_matrix) {
+  // Large enough that there is time to map everything beside it.
+  std::string tokenizer = R"({"model":{"type":"WordLevel","unk_token":"0","vocab":{"0":0)";
+  for (int i = 1; i < 100'000; ++i) tokenizer += fmt::format(R"(,"{}":{})", i, i);
+  const std::string path = MadeModel(64, 96, 2, 4).write(nullptr, tokenizer + "}}}");
+  WatchedFile::Ranges ranges;
+  class Watching final : public MemoryFileSystem {
+   public:
+    explicit Watching(WatchedFile::Ranges& ranges) : ranges_(ranges) {}
+    std::shared_ptr<const MappedFile> map(const std::string& name) override {
+      return std::make_shared<WatchedFile>(FileSystem::real().map(name), ranges_);
+    }
+
+   private:
+    WatchedFile::Ranges& ranges_;
+  } files(ranges);
+  for (int i = 0; i < 20 && ranges.empty(); ++i) Model::load(path, {}, files);
+  EXPECT_TRUE(usable_threads() == 1 || !ranges.empty());
+  const auto model = Model::load(path);
+  for (const auto& [begin, end] : ranges) {
+    bool known = false;
+    for (const cmf::Tensor& tensor : model->set().tensors()) {
+      const uint64_t at = model->set().first().envelope().data.offset + tensor.offset;
+      if (end <= at || begin >= at + tensor.nbytes) continue;
+      EXPECT_EQ(tensor.name.find(".experts."), std::string_view::npos) << tensor.name;
+      known = true;
+    }
+    EXPECT_TRUE(known);
   }
 }
 

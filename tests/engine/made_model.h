@@ -75,10 +75,11 @@ struct MadeModel {
     throw std::out_of_range(name);
   }
 
-  std::string write(const Json* skills = nullptr) const {
+  std::string write(const Json* skills = nullptr, std::string tokenizer = {}) const {
     static int number = 0;
     cmf::Contents contents;
     contents.header = Json::object();
+    contents.tokenizer_json = std::move(tokenizer);
     contents.header["format"] = "cmf";
     contents.header["version"] = 2;
     contents.header["arch"] = cmf::write_arch(arch);
