@@ -166,11 +166,9 @@ struct ThreadPool::State {
   }
 };
 
-ThreadPool::ThreadPool(size_t threads) : state_(std::make_unique<State>()) {
-  threads = std::clamp<size_t>(threads, 1, State::kInside);
-  state_->useful = std::max<size_t>(1, std::min(threads, processors()) - 1);
-  state_->awake.store(static_cast<uint32_t>(threads - 1));
-  for (size_t i = 1; i < threads; ++i) state_->workers.emplace_back([this] { state_->worker(); });
+ThreadPool::ThreadPool(size_t threads)
+    : threads_(std::clamp<size_t>(threads, 1, State::kInside)), state_(std::make_unique<State>()) {
+  state_->useful = std::max<size_t>(1, std::min(threads_, processors()) - 1);
 }
 
 ThreadPool::~ThreadPool() {
@@ -180,7 +178,15 @@ ThreadPool::~ThreadPool() {
   for (auto& worker : state_->workers) worker.join();
 }
 
-size_t ThreadPool::threads() const noexcept { return state_->workers.size() + 1; }
+size_t ThreadPool::threads() const noexcept { return threads_; }
+
+// With the first loop and not before: a system that places a new thread looks for an idle processor, one that wakes a
+// parked thread may put it on the waker's (on virtual machines it usually does), where it stands in its way until the
+// next balancing, milliseconds later.
+void ThreadPool::start() {
+  state_->awake.store(static_cast<uint32_t>(threads_ - 1));
+  for (size_t i = 1; i < threads_; ++i) state_->workers.emplace_back([this] { state_->worker(); });
+}
 
 void ThreadPool::run(size_t count, FunctionRef<void(size_t)> body) {
   State& s = *state_;
@@ -189,9 +195,10 @@ void ThreadPool::run(size_t count, FunctionRef<void(size_t)> body) {
   s.body = &body;
   s.failure = nullptr;
   s.next.store(0, std::memory_order_relaxed);
-  if (s.workers.empty() || count <= 1) {
+  if (threads_ == 1 || count <= 1) {
     s.work();
   } else {
+    if (s.workers.empty()) start();
     s.open();
     s.work();
     s.shut();

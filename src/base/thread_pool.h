@@ -30,6 +30,9 @@ class ThreadPool {
 
  private:
   struct State;
+  void start();
+
+  size_t threads_;
   std::unique_ptr<State> state_;
 };
 
