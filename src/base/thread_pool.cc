@@ -13,6 +13,7 @@
 #include <mutex>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -169,6 +170,7 @@ struct ThreadPool::State {
 ThreadPool::ThreadPool(size_t threads)
     : threads_(std::clamp<size_t>(threads, 1, State::kInside)), state_(std::make_unique<State>()) {
   state_->useful = std::max<size_t>(1, std::min(threads_, processors()) - 1);
+  state_->workers.reserve(threads_ - 1);
 }
 
 ThreadPool::~ThreadPool() {
@@ -184,8 +186,15 @@ size_t ThreadPool::threads() const noexcept { return threads_; }
 // parked thread may put it on the waker's (on virtual machines it usually does), where it stands in its way until the
 // next balancing, milliseconds later.
 void ThreadPool::start() {
-  state_->awake.store(static_cast<uint32_t>(threads_ - 1));
-  for (size_t i = 1; i < threads_; ++i) state_->workers.emplace_back([this] { state_->worker(); });
+  for (size_t i = 1; i < threads_; ++i) {
+    state_->awake.fetch_add(1);
+    try {
+      state_->workers.emplace_back([this] { state_->worker(); });
+    } catch (const std::system_error&) {  // no more threads to be had: fewer do the same work
+      state_->awake.fetch_sub(1);
+      return;
+    }
+  }
 }
 
 void ThreadPool::run(size_t count, FunctionRef<void(size_t)> body) {

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <ctime>
 #include <numeric>
 #include <stdexcept>
@@ -90,6 +92,21 @@ TEST(ThreadPool, workers_that_slept_wake_up) {
 
 TEST(ThreadPool, pools_come_and_go_without_having_worked) {
   for (int i = 0; i < 100; ++i) ThreadPool pool(4);
+}
+
+TEST(ThreadPool, a_system_without_threads_to_give_is_worked_without) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "sanitizers need the address space that is taken away here";
+#endif
+  const auto child = [] {
+    ThreadPool pool(4);
+    const rlimit none{1, 1};  // what is mapped stays; a new stack is not to be had
+    if (::setrlimit(RLIMIT_AS, &none) != 0) std::_Exit(2);
+    std::atomic<int> done{0};
+    for (int i = 0; i < 3; ++i) pool.run(100, [&](size_t) { ++done; });
+    std::_Exit(done == 300 ? 0 : 1);
+  };
+  EXPECT_EXIT(child(), testing::ExitedWithCode(0), "");
 }
 
 TEST(ThreadPool, an_idle_pool_takes_no_processor_time) {
