@@ -32,28 +32,44 @@ void fill_panel(const Planes& w, const Block* blocks, const Panel& panel) {
   }
 }
 
-/// Asks the L2 cache for the next panel's rows, a share of them for each tile of tokens.
+/// Asks the L2 cache for the next panel's rows: a share of their lines in each tile of tokens, a few with each group,
+/// so that memory works while the tile computes. In one go they would only be waited for.
 struct Ahead {
-  const Block* blocks;
-  uint64_t row_lines, share, next;
+  const Block* blocks = nullptr;
+  uint64_t row_lines = 0, share = 0, at_once = 0;
+  uint64_t left = 0, budget = 0;  ///< lines of the panel and of the tile that are still to be asked for
+  uint64_t row = 0, line = 0;
 
+  Ahead() = default;
+  Ahead(const Block* next, uint64_t lines_a_row, uint64_t tiles, uint64_t groups)
+      : blocks(next), row_lines(lines_a_row), left(kPanelRows * lines_a_row) {
+    share = (left + tiles - 1) / tiles;
+    at_once = (share + groups - 1) / groups;
+  }
+  void begin_tile() {
+    budget = share < left ? share : left;
+    left -= budget;
+  }
   void some() {
-    for (uint64_t i = 0; i < share && next < kPanelRows * row_lines; ++i, ++next) {
-      const uint64_t row = next / row_lines;
-      const uint8_t* at = blocks[row / kBlockRows].codes[row % kBlockRows] + 64 * (next % row_lines);
+    for (uint64_t i = 0; i < at_once && budget > 0; ++i, --budget) {
+      const uint8_t* at = blocks[row / kBlockRows].codes[row % kBlockRows] + 64 * line;
       _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T1);
+      if (++line < row_lines) continue;
+      line = 0;
+      ++row;
     }
   }
 };
 
 template <bool SCALED, bool SMALL, uint32_t T>
-void multiply_tile(const Panel& panel, uint64_t groups, const uint8_t* token, zf* acc) {
+void multiply_tile(const Panel& panel, uint64_t groups, const uint8_t* token, Ahead& ahead, zf* acc) {
   zf sum[2 * T];
 #pragma GCC unroll 16
   for (uint32_t i = 0; i < 2 * T; ++i) sum[i] = _mm512_setzero_ps();
   const uint8_t* codes = panel.codes;
   const float* scales = panel.scales;
   for (uint64_t g = 0; g < groups; ++g, codes += kPanelGroup, scales += kPanelRows, token += 40 * T) {
+    ahead.some();
     zi dot[2 * T];
 #pragma GCC unroll 8
     for (uint32_t t = 0; t < T; ++t) {
@@ -86,14 +102,14 @@ void multiply_tile(const Panel& panel, uint64_t groups, const uint8_t* token, zf
 }
 
 template <bool SCALED, bool SMALL>
-void multiply_tile(const Panel& panel, uint64_t groups, const uint8_t* token, uint32_t tokens, zf* acc) {
+void multiply_tile(const Panel& panel, uint64_t groups, const uint8_t* token, uint32_t tokens, Ahead& ahead, zf* acc) {
   switch (tokens) {
     case 4:
-      return multiply_tile<SCALED, SMALL, 4>(panel, groups, token, acc);
+      return multiply_tile<SCALED, SMALL, 4>(panel, groups, token, ahead, acc);
     case 5:
-      return multiply_tile<SCALED, SMALL, 5>(panel, groups, token, acc);
+      return multiply_tile<SCALED, SMALL, 5>(panel, groups, token, ahead, acc);
     default:
-      return multiply_tile<SCALED, SMALL, 6>(panel, groups, token, acc);
+      return multiply_tile<SCALED, SMALL, 6>(panel, groups, token, ahead, acc);
   }
 }
 
@@ -117,21 +133,21 @@ void multiply(const IntegerJob& job) {
   for (uint64_t at = 0, turn = 0; at < job.count; at += kPanelRows, turn ^= 1) {
     const Block* block = blocks[turn];
     const bool more = at + kPanelRows < job.count, second = at + kBlockRows < job.count;
-    Ahead ahead{blocks[turn ^ 1], 0, 0, 0};
+    Ahead ahead;
     if (more) {
       fill_blocks(job, at + kPanelRows, blocks[turn ^ 1]);
-      ahead.row_lines = (W == Weights::Vbit ? w.cols / 2 : w.code_stride) / 64;
-      ahead.share = (kPanelRows * ahead.row_lines + job.tile_count - 1) / job.tile_count;
+      const uint64_t row_bytes = W == Weights::Vbit ? w.cols / 2 : w.code_stride;
+      ahead = Ahead(blocks[turn ^ 1], row_bytes / 64, job.tile_count, w.groups);
     }
     fill_panel<W>(w, block, panel);
     const zf h0 = kScaled ? _mm512_setzero_ps() : _mm512_loadu_ps(block[0].row_scale);
     const zf h1 = kScaled ? _mm512_setzero_ps() : _mm512_loadu_ps(block[1].row_scale);
     for (uint32_t i = 0; i < job.tile_count; ++i) {
       const Tile& tile = job.tiles[i];
-      ahead.some();
+      ahead.begin_tile();
       zf acc[12];
       const uint8_t* token = job.activations + tile.first * job.token_bytes;
-      multiply_tile<kScaled, kSmall<W>>(panel, w.groups, token, tile.tokens, acc);
+      multiply_tile<kScaled, kSmall<W>>(panel, w.groups, token, tile.tokens, ahead, acc);
       for (uint32_t t = 0; t < tile.tokens; ++t) {
         float* y = job.y + (tile.first + t) * job.y_stride + at;
         store_outputs(y, block[0].rows, kScaled ? acc[2 * t] : _mm512_mul_ps(acc[2 * t], h0));
