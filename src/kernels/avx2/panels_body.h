@@ -5,6 +5,7 @@
 // 16 bits take the same number of instructions and one path for all dtypes.
 #include "kernels/avx2/kernels.h"
 #include "kernels/avx2/scales.h"
+#include "kernels/rows_ahead.h"
 
 namespace cortiq::kernels::CORTIQ_LEVEL {
 namespace {
@@ -54,11 +55,13 @@ void fill_panel(const Planes& w, const Block& block, int16_t* stage, uint8_t* pa
 }
 
 template <bool SCALED, uint32_t T>
-void multiply_tile(const uint8_t* panel, const float* scales, uint64_t groups, const uint8_t* token, yf* acc) {
+void multiply_tile(const uint8_t* panel, const float* scales, uint64_t groups, const uint8_t* token, RowsAhead& ahead,
+                   yf* acc) {
   yf sum[2 * T];
 #pragma GCC unroll 6
   for (uint32_t i = 0; i < 2 * T; ++i) sum[i] = _mm256_setzero_ps();
   for (uint64_t g = 0; g < groups; ++g, panel += kPanelGroup, scales += kBlockRows, token += kTokenGroupBytes * T) {
+    ahead.some();
     yi dot[2 * T];
 #pragma GCC unroll 3
     for (uint32_t t = 0; t < T; ++t) {
@@ -93,19 +96,27 @@ void multiply(const IntegerJob& job) {
   float* scales = reinterpret_cast<float*>(job.scratch);
   auto* panel = reinterpret_cast<uint8_t*>(scales + kBlockRows * w.groups);
   auto* stage = reinterpret_cast<int16_t*>(panel + kPanelGroup * w.groups);
-  Block block;
-  for (uint64_t at = 0; at < job.count; at += kBlockRows) {
-    fill_block(job, at, block);
+  Block blocks[2];
+  fill_block(job, 0, blocks[0]);
+  for (uint64_t at = 0, turn = 0; at < job.count; at += kBlockRows, turn ^= 1) {
+    const Block& block = blocks[turn];
+    RowsAhead ahead;
+    if (at + kBlockRows < job.count) {
+      fill_block(job, at + kBlockRows, blocks[turn ^ 1]);
+      const uint64_t row_bytes = W == Weights::Vbit ? w.cols / 2 : w.code_stride;
+      ahead = RowsAhead(&blocks[turn ^ 1], kBlockRows, row_bytes / 64, job.tile_count, w.groups);
+    }
     group_scales(w, block, scales);
     fill_panel<W>(w, block, stage, panel);
     for (uint32_t i = 0; i < job.tile_count; ++i) {
       const Tile& tile = job.tiles[i];
+      ahead.begin_tile();
       const uint8_t* token = job.activations + tile.first * job.token_bytes;
       yf acc[6];
       if (tile.tokens == 2) {
-        multiply_tile<kScaled, 2>(panel, scales, w.groups, token, acc);
+        multiply_tile<kScaled, 2>(panel, scales, w.groups, token, ahead, acc);
       } else {
-        multiply_tile<kScaled, 3>(panel, scales, w.groups, token, acc);
+        multiply_tile<kScaled, 3>(panel, scales, w.groups, token, ahead, acc);
       }
       for (uint32_t t = 0; t < tile.tokens; ++t) {
         for (uint32_t row = 0; row < block.rows; row += kLanes) {

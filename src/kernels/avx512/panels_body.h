@@ -5,6 +5,7 @@
 // The multiply, the fused multiply-add and the product of scales share two ports: 96 + 12 + 12 a group and 6 tokens.
 #include "kernels/avx512/kernels.h"
 #include "kernels/avx512/quads.h"
+#include "kernels/rows_ahead.h"
 
 namespace cortiq::kernels::CORTIQ_LEVEL {
 namespace {
@@ -32,37 +33,8 @@ void fill_panel(const Planes& w, const Block* blocks, const Panel& panel) {
   }
 }
 
-/// Asks the L2 cache for the next panel's rows: a share of their lines in each tile of tokens, a few with each group,
-/// so that memory works while the tile computes. In one go they would only be waited for.
-struct Ahead {
-  const Block* blocks = nullptr;
-  uint64_t row_lines = 0, share = 0, at_once = 0;
-  uint64_t left = 0, budget = 0;  ///< lines of the panel and of the tile that are still to be asked for
-  uint64_t row = 0, line = 0;
-
-  Ahead() = default;
-  Ahead(const Block* next, uint64_t lines_a_row, uint64_t tiles, uint64_t groups)
-      : blocks(next), row_lines(lines_a_row), left(kPanelRows * lines_a_row) {
-    share = (left + tiles - 1) / tiles;
-    at_once = (share + groups - 1) / groups;
-  }
-  void begin_tile() {
-    budget = share < left ? share : left;
-    left -= budget;
-  }
-  void some() {
-    for (uint64_t i = 0; i < at_once && budget > 0; ++i, --budget) {
-      const uint8_t* at = blocks[row / kBlockRows].codes[row % kBlockRows] + 64 * line;
-      _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T1);
-      if (++line < row_lines) continue;
-      line = 0;
-      ++row;
-    }
-  }
-};
-
 template <bool SCALED, bool SMALL, uint32_t T>
-void multiply_tile(const Panel& panel, uint64_t groups, const uint8_t* token, Ahead& ahead, zf* acc) {
+void multiply_tile(const Panel& panel, uint64_t groups, const uint8_t* token, RowsAhead& ahead, zf* acc) {
   zf sum[2 * T];
 #pragma GCC unroll 16
   for (uint32_t i = 0; i < 2 * T; ++i) sum[i] = _mm512_setzero_ps();
@@ -102,7 +74,8 @@ void multiply_tile(const Panel& panel, uint64_t groups, const uint8_t* token, Ah
 }
 
 template <bool SCALED, bool SMALL>
-void multiply_tile(const Panel& panel, uint64_t groups, const uint8_t* token, uint32_t tokens, Ahead& ahead, zf* acc) {
+void multiply_tile(const Panel& panel, uint64_t groups, const uint8_t* token, uint32_t tokens, RowsAhead& ahead,
+                   zf* acc) {
   switch (tokens) {
     case 4:
       return multiply_tile<SCALED, SMALL, 4>(panel, groups, token, ahead, acc);
@@ -133,11 +106,11 @@ void multiply(const IntegerJob& job) {
   for (uint64_t at = 0, turn = 0; at < job.count; at += kPanelRows, turn ^= 1) {
     const Block* block = blocks[turn];
     const bool more = at + kPanelRows < job.count, second = at + kBlockRows < job.count;
-    Ahead ahead;
+    RowsAhead ahead;
     if (more) {
       fill_blocks(job, at + kPanelRows, blocks[turn ^ 1]);
       const uint64_t row_bytes = W == Weights::Vbit ? w.cols / 2 : w.code_stride;
-      ahead = Ahead(blocks[turn ^ 1], row_bytes / 64, job.tile_count, w.groups);
+      ahead = RowsAhead(blocks[turn ^ 1], kPanelRows, row_bytes / 64, job.tile_count, w.groups);
     }
     fill_panel<W>(w, block, panel);
     const zf h0 = kScaled ? _mm512_setzero_ps() : _mm512_loadu_ps(block[0].row_scale);
