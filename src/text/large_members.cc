@@ -1,7 +1,10 @@
 #include "text/large_members.h"
 
+#include <charconv>
 #include <cstring>
 #include <utility>
+
+#include "base/utf8.h"
 
 namespace cortiq::text {
 namespace {
@@ -133,19 +136,36 @@ class Scanner {
   }
 
   bool unescape(size_t begin, std::string_view& out) {
-    constexpr std::string_view kEscapes = "\"\\/bfnrt", kMeanings = "\"\\/\b\f\n\r\t";
     std::string whole(text_.substr(begin, at_ - begin));
     while (at_ < text_.size() && text_[at_] == '\\') {
-      const size_t which = at_ + 1 < text_.size() ? kEscapes.find(text_[at_ + 1]) : kEscapes.npos;
-      if (which == kEscapes.npos) return false;  // numbers of code points are left to the parser
-      whole += kMeanings[which];
-      const size_t from = at_ + 2;
+      ++at_;
+      if (!escape(whole)) return false;
+      const size_t from = at_;
       at_ = next_special(from);
       whole.append(text_, from, at_ - from);
     }
     if (at_ == text_.size() || text_[at_] != '"') return false;
     ++at_;
     out = unescaped_.emplace_back(std::move(whole));
+    return true;
+  }
+
+  // What stands behind a backslash. Halves of surrogate pairs are left to the parser.
+  bool escape(std::string& out) {
+    constexpr std::string_view kEscapes = "\"\\/bfnrt", kMeanings = "\"\\/\b\f\n\r\t";
+    if (at_ == text_.size()) return false;
+    if (const size_t which = kEscapes.find(text_[at_]); which != kEscapes.npos) {
+      out += kMeanings[which];
+      ++at_;
+      return true;
+    }
+    if (text_[at_] != 'u' || text_.size() - at_ < 5) return false;
+    uint32_t code = 0;
+    const char* digits = text_.data() + at_ + 1;
+    const auto [end, failure] = std::from_chars(digits, digits + 4, code, 16);
+    if (end != digits + 4 || failure != std::errc() || (code >= 0xD800 && code < 0xE000)) return false;
+    append_utf8(out, code);
+    at_ += 5;
     return true;
   }
 
