@@ -243,11 +243,11 @@ void spread_signs(uint32_t signs, float scale, float* out) {
 
 // Where the halves of 32 tiles stand in 144 words.
 struct TilePattern {
-  int32_t halves[144] = {};
+  uint32_t halves[144] = {};
 };
 constexpr TilePattern make_tile_pattern() {
   TilePattern out;
-  for (size_t byte = 0; byte < 576; byte += 18) out.halves[byte / 4] |= static_cast<int32_t>(0xFFFFu << 8 * (byte % 4));
+  for (size_t byte = 0; byte < 576; byte += 18) out.halves[byte / 4] |= 0xFFFFu << 8 * (byte % 4);
   return out;
 }
 constexpr TilePattern kTiles = make_tile_pattern();
@@ -255,14 +255,15 @@ constexpr TilePattern kTiles = make_tile_pattern();
 // A half stands at every ninth place for one, and the places of a vector are a power of two: those of nine vectors are
 // all different, and the halves can be looked at together.
 bool all_finite(const uint8_t* tiles, size_t blocks) {
-  constexpr int32_t kExponents = 0x7C007C00, kLowest = 0x04000400, kSigns = static_cast<int32_t>(0x80008000u);
+  typedef uint32_t Words __attribute__((vector_size(sizeof(I))));
+  constexpr uint32_t kExponents = 0x7C007C00, kLowest = 0x04000400, kSigns = 0x80008000;
   static_assert(144 % (9 * kLanes) == 0);
-  I carries = {};
+  Words carries = {};
   for (size_t block = 0; block < blocks; ++block, tiles += 576) {
     for (size_t i = 0; i < 144;) {
-      I halves = {};
+      Words halves = {};
       for (size_t k = 0; k < 9; ++k, i += kLanes) {
-        I words, places;
+        Words words, places;
         __builtin_memcpy(&words, tiles + 4 * i, sizeof words);
         __builtin_memcpy(&places, kTiles.halves + i, sizeof places);
         halves |= words & places;
@@ -270,7 +271,7 @@ bool all_finite(const uint8_t* tiles, size_t blocks) {
       carries |= (halves & kExponents) + kLowest;  // into the sign where the exponent is full
     }
   }
-  int32_t any = 0;
+  uint32_t any = 0;
   for (size_t l = 0; l < kLanes; ++l) any |= carries[l];
   return (any & kSigns) == 0;
 }
